@@ -22,8 +22,8 @@ use burn::tensor::{Bool, Tensor};
 pub fn additive_weights(
     queries: &Tensor<3>,
     keys: &Tensor<3>,
-    mixed: &Tensor<2>,
+    score_vector: &Tensor<2>,
     mask: &Tensor<3, Bool>,
 ) -> Option<Tensor<3>> {
-    kernel!(flex::additive_weights(queries, keys, mixed, mask))
+    kernel!(flex::additive_weights(queries, keys, score_vector, mask))
 }

@@ -42,8 +42,8 @@ use crate::Dropped;
 /// that a row in which everything is forbidden becomes uniform instead of NaN.
 pub const FORBIDDEN: f32 = -1e9;
 
-/// Returns the attention of a sequence to itself, heads split and joined inside; `None` if there is
-/// no kernel for these tensors. Everything between input and output is f32.
+/// Returns the attention of a sequence to itself, over all heads; `None` if there is no kernel for
+/// these tensors. Everything between input and output is f32.
 ///
 /// # Shapes
 /// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output:

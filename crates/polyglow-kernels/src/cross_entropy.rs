@@ -90,7 +90,8 @@ fn plain(
     let [rows, vocab_size] = logits.dims();
     let targets: Tensor<2, Int> = targets.reshape([rows, 1]).inner();
     let scores = logits.clone().inner();
-    let real = targets.clone().not_equal_elem(pad_id as i32).float(); // [rows, 1]
+    let not_padding = targets.clone().not_equal_elem(pad_id as i32).float(); // [rows, 1]
+    // With the maximum subtracted no exponential overflows.
     let shifted = scores.clone() - scores.max_dim(1);
     let exp = shifted.clone().exp();
     let sum = exp.clone().sum_dim(1); // [rows, 1]
@@ -98,19 +99,19 @@ fn plain(
     let nll = log_sum.clone() - shifted.clone().gather(1, targets.clone());
     let uniform = log_sum - shifted.mean_dim(1);
     let loss = nll.clone() * (1.0 - label_smoothing) + uniform * label_smoothing;
-    let loss_sum = (loss * real.clone()).sum();
-    let nll_sum = (nll * real.clone()).sum();
+    let loss_sum = (loss * not_padding.clone()).sum();
+    let nll_sum = (nll * not_padding.clone()).sum();
     if !logits.is_autodiff() {
         return LossOutput { loss_sum, nll_sum };
     }
 
     // Padding rows get no gradient: everything in them is multiplied by zero.
-    let softmax = exp * (real.clone() / sum);
-    let spread = softmax - real.clone() * (label_smoothing / vocab_size as f64);
+    let softmax = exp * (not_padding.clone() / sum);
+    let spread = softmax - not_padding.clone() * (label_smoothing / vocab_size as f64);
     let gradient = spread.scatter(
         1,
         targets,
-        real * (label_smoothing - 1.0),
+        not_padding * (label_smoothing - 1.0),
         IndexingUpdateOp::Add,
     );
     let product = (logits * gradient).sum();

@@ -15,7 +15,8 @@ pub(crate) mod mask;
 
 use burn::tensor::Tensor;
 
-/// Elements in a part of the mask of a flat array. Results depend on it: it is not a tuning knob.
+/// Elements in a part of the mask of a flat array: on the CPU, a task. Results depend on it: it is
+/// not a tuning knob.
 #[cfg(any(feature = "flex", feature = "gpu"))]
 pub(crate) const MASK_PART: usize = 1 << 13;
 

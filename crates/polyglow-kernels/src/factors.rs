@@ -7,7 +7,7 @@ mod once;
 use burn::tensor::{DType, FloatDType, Tensor};
 
 #[cfg(feature = "gpu")]
-pub(crate) use self::gpu::{known_or_rounded, rounded};
+pub(crate) use self::gpu::{kept_or_rounded, rounded};
 pub use self::once::{RoundedOnce, round_once};
 
 /// The format that the factors of a training's matrix products are rounded to. Products are added
@@ -18,7 +18,7 @@ pub enum Factors {
     /// Nothing is rounded.
     F32,
     /// bf16: 8 significant bits, to the nearest, rounded when they are read. Values below 1.2e-38
-    /// may count as 0.
+    /// may count as 0: instructions for bf16 treat subnormal values so.
     Bf16,
     /// f16: 11 significant bits, with values up to 65,504 and down to 6e-8. On flex this imitates
     /// GPUs: results are rounded, too, and it is slower than f32.

@@ -72,6 +72,7 @@ pub(crate) fn record<S: BackwardPass<N, D>, const N: usize, const D: usize>(
     output: Tensor<D>,
 ) -> Tensor<D> {
     let output = Gradient::from(output).0;
+    // Burn calls an operation whose state is kept and not recomputed "compute bound".
     let prepared = Recorded(PhantomData)
         .prepare::<NoCheckpointing>(inputs)
         .compute_bound()

@@ -115,11 +115,13 @@ fn rounded(value: f32, scale: f32) -> i8 {
 
 /// The outputs that the elements of a matrix belong to.
 struct Outputs {
+    /// `[d_in, d_out]` or `[d_out, d_in]`, as the layout says.
     shape: [usize; 2],
     layout: Layout,
 }
 
 impl Outputs {
+    /// Panics if `len` elements do not make this shape.
     fn new(len: usize, shape: [usize; 2], layout: Layout) -> Self {
         assert_eq!(len, shape[0] * shape[1], "the values of a matrix");
         Self { shape, layout }

@@ -16,7 +16,7 @@ pub fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
         return values.remove(0);
     }
     #[cfg(feature = "gpu")]
-    if gpu::are_there(&values) {
+    if gpu::are_on_gpu(&values) {
         return gpu::joined(values);
     }
     Tensor::cat(values, 0)

@@ -14,6 +14,7 @@ pub fn log_sum_exp(values: &[f32]) -> f32 {
         #[inline(always)]
         fn run(self) -> f32 {
             let largest = max(self.0);
+            // In lanes, so that the sum is vectorized and has the same bits on every machine.
             let (chunks, rest) = self.0.as_chunks::<LANES>();
             let mut sums = [0.0; LANES];
             for chunk in chunks {

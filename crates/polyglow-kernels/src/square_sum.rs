@@ -1,4 +1,4 @@
-//! The sum of squares, from which the norm of all gradients is made.
+//! The sum of squares, whose root is the norm of all gradients: an optimizer clips by it.
 
 #[cfg(feature = "gpu")]
 mod gpu;

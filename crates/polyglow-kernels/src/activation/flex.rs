@@ -61,7 +61,7 @@ fn train(
     let (bias, bias_node) = read(bias.clone());
     let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
     // ReLU keeps its output instead.
-    let mut before = vec![
+    let mut pre_activations = vec![
         0.0;
         if activation == Activation::Relu {
             0
@@ -69,13 +69,19 @@ fn train(
             output.len()
         }
     ];
-    activate(&mut output, &mut before, bias.slice(), activation, dropped);
+    activate(
+        &mut output,
+        &mut pre_activations,
+        bias.slice(),
+        activation,
+        dropped,
+    );
     let output = from_values(output, [sizes.rows, sizes.d_out]);
     let kept = match activation {
         // The next operation keeps the output anyway, so this takes no memory.
         Activation::Relu => Kept::Output(Contiguous::new(output.clone())),
         // These have no inverse: their derivative does not follow from their output.
-        Activation::Gelu | Activation::Swish => Kept::Input(before, activation),
+        Activation::Gelu | Activation::Swish => Kept::Input(pre_activations, activation),
     };
     let state = State {
         linear: LinearState {
@@ -104,6 +110,7 @@ fn infer(
         [input, weight].map(|tensor| Contiguous::new(open_untracked(tensor.clone())));
     let bias = Contiguous::new(open_untracked(bias.clone()));
     let mut output = match factors {
+        // Only products in f32 have packed weights.
         Factors::F32 => repeated_product(sizes, &input, &weight, packed),
         Factors::Bf16 | Factors::F16 => {
             product(sizes.input(&input), sizes.weight(&weight), factors)
@@ -118,6 +125,7 @@ fn infer(
 struct State {
     linear: LinearState,
     kept: Kept,
+    /// For the backward pass to compute the mask again.
     dropped: Option<Dropped>,
 }
 
@@ -145,6 +153,7 @@ impl BackwardPass<3> for State {
         let blocks = grads.par_chunks_mut(block);
         match &kept {
             Kept::Output(output) => {
+                // Which elements were dropped shows in the output; what is left is the factor.
                 let scale = dropped.map_or(1.0, |dropped| (1.0 / dropped.keep) as f32);
                 let blocks = blocks.zip(output.slice().par_chunks(block));
                 blocks.for_each(|(grads, output)| {
@@ -155,19 +164,20 @@ impl BackwardPass<3> for State {
                     });
                 });
             }
-            Kept::Input(before, activation) => {
+            Kept::Input(pre_activations, activation) => {
                 let mask = dropped.map(Mask::new);
-                blocks.zip(before.par_chunks(block)).enumerate().for_each(
-                    |(part, (grads, before))| {
+                blocks
+                    .zip(pre_activations.par_chunks(block))
+                    .enumerate()
+                    .for_each(|(part, (grads, pre_activations))| {
                         let mask = mask.map(|mask| mask.part(part));
                         vectorized(SmoothBackward {
                             grads,
-                            before,
+                            pre_activations,
                             activation: *activation,
                             mask,
                         });
-                    },
-                );
+                    });
             }
         }
         linear.gradients_with_bias(
@@ -177,11 +187,11 @@ impl BackwardPass<3> for State {
     }
 }
 
-/// Turns products into outputs in place, and fills `before`, unless it is empty, with the sums
-/// before the activation.
+/// Turns products into outputs in place, and fills `pre_activations`, unless it is empty, with
+/// `x W + b`.
 fn activate(
     values: &mut [f32],
-    before: &mut [f32],
+    pre_activations: &mut [f32],
     bias: &[f32],
     activation: Activation,
     dropped: Option<Dropped>,
@@ -189,10 +199,10 @@ fn activate(
     // By the width alone, so that parts of the mask are the same with any number of threads.
     let block = (rows_per_task(bias.len()) * bias.len()).max(1);
     let mask = dropped.map(Mask::new);
-    let forward = |part: usize, values: &mut [f32], before: &mut [f32]| {
+    let forward = |part: usize, values: &mut [f32], pre_activations: &mut [f32]| {
         vectorized(Forward {
             values,
-            before,
+            pre_activations,
             bias,
             activation,
             mask: mask.map(|mask| mask.part(part)),
@@ -200,8 +210,8 @@ fn activate(
     };
     if values.len() <= block {
         // Waking another thread would take longer.
-        forward(0, values, before);
-    } else if before.is_empty() {
+        forward(0, values, pre_activations);
+    } else if pre_activations.is_empty() {
         values
             .par_chunks_mut(block)
             .enumerate()
@@ -209,16 +219,18 @@ fn activate(
     } else {
         values
             .par_chunks_mut(block)
-            .zip(before.par_chunks_mut(block))
+            .zip(pre_activations.par_chunks_mut(block))
             .enumerate()
-            .for_each(|(part, (values, before))| forward(part, values, before));
+            .for_each(|(part, (values, pre_activations))| forward(part, values, pre_activations));
     }
 }
 
 /// Applies bias, activation and dropout to a block of rows.
 struct Forward<'a> {
+    /// The products `x W`, which become the outputs.
     values: &'a mut [f32],
-    before: &'a mut [f32],
+    /// Overwritten by `x W + b`; empty for ReLU and without autodiff.
+    pre_activations: &'a mut [f32],
     bias: &'a [f32],
     activation: Activation,
     mask: Option<Mask>,
@@ -231,7 +243,7 @@ impl Kernel for Forward<'_> {
     fn run(self) {
         let Self {
             values,
-            before,
+            pre_activations,
             bias,
             activation,
             mask,
@@ -254,8 +266,8 @@ impl Kernel for Forward<'_> {
         }
         if activation != Activation::Relu {
             // Copied while the block is in the cache, before the next loop overwrites it.
-            if !before.is_empty() {
-                before.copy_from_slice(values);
+            if !pre_activations.is_empty() {
+                pre_activations.copy_from_slice(values);
             }
             // A loop over all rows at once, so that short rows do not leave vectors half empty.
             match activation {
@@ -287,7 +299,9 @@ fn cumulative(x: f32) -> f32 {
 
 /// Multiplies gradients by the mask and the derivative of ReLU.
 struct ReluBackward<'a> {
+    /// The gradients of the outputs, which become those of `x W + b`.
     grads: &'a mut [f32],
+    /// Above 0 where the gradient passes.
     output: &'a [f32],
     /// `1 / keep`, or 1 without dropout.
     scale: f32,
@@ -310,8 +324,9 @@ impl Kernel for ReluBackward<'_> {
 
 /// Multiplies gradients by the derivative of GELU or Swish and the mask.
 struct SmoothBackward<'a> {
+    /// The gradients of the outputs, which become those of `x W + b`.
     grads: &'a mut [f32],
-    before: &'a [f32],
+    pre_activations: &'a [f32],
     activation: Activation,
     mask: Option<Mask>,
 }
@@ -325,7 +340,7 @@ impl Kernel for SmoothBackward<'_> {
     fn run(self) {
         /// `1 / sqrt(2π)`.
         const DENSITY: f32 = 0.398_942_3;
-        let both = self.grads.iter_mut().zip(self.before);
+        let both = self.grads.iter_mut().zip(self.pre_activations);
         match self.activation {
             Activation::Swish => {
                 for (grad, x) in both {

@@ -25,6 +25,7 @@ pub(super) fn activated_linear(
     let (input, input_node) = open(input)?;
     let (weight, weight_node) = open(weight)?;
     let (bias, bias_node) = open(bias)?;
+    // Its shape is changed first, so that the sum follows the product and is fused with it.
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
     let sum = widened(map.product()) + bias;

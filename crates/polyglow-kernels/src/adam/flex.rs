@@ -2,7 +2,7 @@
 //! and gradients), three of which are overwritten in place, with the formulas of [`crate::adam()`].
 //!
 //! The pass is bound by memory, not by arithmetic: Burn's operations would take a pass each.
-//! All that is the same for all elements is computed once, in f64 ([`Factors`]).
+//! All that is the same for all elements is computed once, in f64 ([`Coefficients`]).
 
 use burn::backend::TensorData;
 use burn::tensor::Tensor;
@@ -28,7 +28,7 @@ pub(super) fn adam(
         square,
     } = state;
     let [mut weight, mut mean, mut square, gradient] = [weight, mean, square, gradient].map(open);
-    let factors = Factors::new(
+    let coefficients = Coefficients::new(
         step,
         scale
             .clone()
@@ -62,7 +62,7 @@ pub(super) fn adam(
                 means,
                 squares,
                 gradients,
-                factors,
+                coefficients,
             });
         },
     );
@@ -79,6 +79,7 @@ fn open(tensor: Tensor<1>) -> TensorData {
     into_data(open_untracked(tensor))
 }
 
+/// The elements of these data.
 fn values(data: &mut TensorData) -> &mut [f32] {
     data.as_mut_slice().expect("flex trains in `f32`")
 }
@@ -86,13 +87,13 @@ fn values(data: &mut TensorData) -> &mut [f32] {
 /// [`AdamStep`] for the inner loop, as factors of every element: products in place of quotients,
 /// and no branch for the kind of weight decay.
 #[derive(Clone, Copy)]
-struct Factors {
+struct Coefficients {
     /// The factor of gradients.
     scale: f32,
     /// The factor of the weight that is added to the gradient.
     coupled: f32,
     /// `1 - lr decay` with decoupled weight decay, otherwise 1.
-    remains: f32,
+    keep_weight: f32,
     /// β₁.
     keep_mean: f32,
     /// 1 - β₁.
@@ -108,7 +109,8 @@ struct Factors {
     rate: f32,
 }
 
-impl Factors {
+impl Coefficients {
+    /// Computes the factors of a step, with `scale` for gradients.
     fn new(step: AdamStep, scale: f32) -> Self {
         let [beta_mean, beta_square] = step.betas;
         let [unbias_mean, unbias_square] = step.unbias();
@@ -121,7 +123,7 @@ impl Factors {
         Self {
             scale,
             coupled: coupled as f32,
-            remains: (1.0 - step.lr * decoupled) as f32,
+            keep_weight: (1.0 - step.lr * decoupled) as f32,
             keep_mean: beta_mean as f32,
             add_mean: (1.0 - beta_mean) as f32,
             keep_square: beta_square as f32,
@@ -135,11 +137,12 @@ impl Factors {
 
 /// Updates some elements.
 struct Update<'a> {
+    /// Overwritten, as the two running means.
     weights: &'a mut [f32],
     means: &'a mut [f32],
     squares: &'a mut [f32],
     gradients: &'a [f32],
-    factors: Factors,
+    coefficients: Coefficients,
 }
 
 impl Kernel for Update<'_> {
@@ -147,16 +150,17 @@ impl Kernel for Update<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let factors = self.factors;
+        let coefficients = self.coefficients;
         let state = self.weights.iter_mut().zip(self.means).zip(self.squares);
         for (((weight, mean), square), gradient) in state.zip(self.gradients) {
             // g, with coupled weight decay or `+ 0 w`.
-            let gradient = gradient * factors.scale + *weight * factors.coupled;
-            *mean = *mean * factors.keep_mean + gradient * factors.add_mean;
-            *square = *square * factors.keep_square + gradient * gradient * factors.add_square;
+            let gradient = gradient * coefficients.scale + *weight * coefficients.coupled;
+            *mean = *mean * coefficients.keep_mean + gradient * coefficients.add_mean;
+            *square =
+                *square * coefficients.keep_square + gradient * gradient * coefficients.add_square;
             // sqrt(v / (1 - β₂ᵗ)) + ε, with the root taken before the division.
-            let root = square.sqrt() * factors.unbias_square + factors.eps;
-            *weight = *weight * factors.remains - *mean / root * factors.rate;
+            let root = square.sqrt() * coefficients.unbias_square + coefficients.eps;
+            *weight = *weight * coefficients.keep_weight - *mean / root * coefficients.rate;
         }
     }
 }

@@ -25,16 +25,16 @@ const PARALLEL: usize = 1 << 15;
 pub(super) fn additive_weights(
     queries: &Tensor<3>,
     keys: &Tensor<3>,
-    mixed: &Tensor<2>,
+    score_vector: &Tensor<2>,
     mask: &Tensor<3, Bool>,
 ) -> Option<Tensor<3>> {
     mode_of_both(queries, keys)?;
-    let sizes = Sizes::new(queries, keys, mixed);
+    let sizes = Sizes::new(queries, keys, score_vector);
     let forbidden = sizes.forbidden(mask);
     let (queries, queries_node) = read(queries.clone());
     let (keys, keys_node) = read(keys.clone());
-    let (mixed, mixed_node) = read(mixed.clone());
-    let inputs = [queries, keys, mixed];
+    let (score_vector, vector_node) = read(score_vector.clone());
+    let inputs = [queries, keys, score_vector];
     let output = from_values(
         sizes.weights(&inputs, &forbidden),
         [sizes.batch, sizes.len, sizes.key_len],
@@ -45,15 +45,21 @@ pub(super) fn additive_weights(
         forbidden,
         weights: Contiguous::new(output.clone()),
     };
-    Some(record(state, [queries_node, keys_node, mixed_node], output))
+    Some(record(
+        state,
+        [queries_node, keys_node, vector_node],
+        output,
+    ))
 }
 
 /// The sizes of an attention.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     batch: usize,
+    /// The number of queries of a batch row.
     len: usize,
     key_len: usize,
+    /// Elements of a query, of a key and of `v`.
     width: usize,
 }
 
@@ -61,11 +67,11 @@ impl Sizes {
     /// The sizes of these tensors.
     ///
     /// Panics if they do not fit each other, or if there is nothing to attend to.
-    fn new(queries: &Tensor<3>, keys: &Tensor<3>, mixed: &Tensor<2>) -> Self {
+    fn new(queries: &Tensor<3>, keys: &Tensor<3>, score_vector: &Tensor<2>) -> Self {
         let [batch, len, width] = queries.dims();
         let [key_batch, key_len, key_width] = keys.dims();
         assert_eq!(
-            (key_batch, key_width, mixed.dims()),
+            (key_batch, key_width, score_vector.dims()),
             (batch, width, [width, 1]),
             "the sides of additive attention"
         );
@@ -121,7 +127,7 @@ impl Sizes {
     /// The parts of the inputs that belong to a batch row.
     fn row<'a>(
         self,
-        [queries, keys, mixed]: &'a [Contiguous; 3],
+        [queries, keys, score_vector]: &'a [Contiguous; 3],
         forbidden: &'a [bool],
         row: usize,
     ) -> Row<'a> {
@@ -134,7 +140,7 @@ impl Sizes {
         Row {
             queries: &queries.slice()[row * len * width..][..len * width],
             keys: &keys.slice()[row * key_len * width..][..key_len * width],
-            mixed: mixed.slice(),
+            score_vector: score_vector.slice(),
             forbidden: &forbidden[row * key_len..][..key_len],
         }
     }
@@ -146,7 +152,9 @@ struct State {
     sizes: Sizes,
     /// Queries, keys and `v`.
     inputs: [Contiguous; 3],
+    /// `[batch, key_len]`.
     forbidden: Vec<bool>,
+    /// The output, which the gradient of the softmax needs.
     weights: Contiguous,
 }
 
@@ -160,16 +168,16 @@ impl State {
         grad_queries: &mut [f32],
         grad_keys: &mut [f32],
     ) -> Vec<f32> {
-        let mut grad_mixed = vec![0.0; self.sizes.width];
+        let mut grad_vector = vec![0.0; self.sizes.width];
         vectorized(Backward {
             weights: &self.weights.slice()[row * grads.len()..][..grads.len()],
             grads,
             inputs: self.sizes.row(&self.inputs, &self.forbidden, row),
             grad_queries,
             grad_keys,
-            grad_mixed: &mut grad_mixed,
+            grad_vector: &mut grad_vector,
         });
-        grad_mixed
+        grad_vector
     }
 }
 
@@ -184,7 +192,7 @@ impl BackwardPass<3> for State {
         let mut grads = into_values(gradient);
         let mut grad_queries = vec![0.0; batch * len * width];
         let mut grad_keys = vec![0.0; batch * key_len * width];
-        let grad_mixed: Vec<Vec<f32>> = if self.sizes.is_small() {
+        let grad_vector: Vec<Vec<f32>> = if self.sizes.is_small() {
             let parts = grads
                 .chunks_mut(len * key_len)
                 .zip(grad_queries.chunks_mut(len * width))
@@ -206,7 +214,10 @@ impl BackwardPass<3> for State {
         [
             Some(from_values(grad_queries, [batch, len, width])),
             Some(from_values(grad_keys, [batch, key_len, width])),
-            Some(from_values(total_of_blocks(&grad_mixed, width), [width, 1])),
+            Some(from_values(
+                total_of_blocks(&grad_vector, width),
+                [width, 1],
+            )),
         ]
     }
 }
@@ -218,7 +229,7 @@ struct Row<'a> {
     /// `[key_len, width]`.
     keys: &'a [f32],
     /// `v`, `[width]`.
-    mixed: &'a [f32],
+    score_vector: &'a [f32],
     /// `[key_len]`.
     forbidden: &'a [bool],
 }
@@ -241,11 +252,11 @@ impl Kernel for Forward<'_> {
                 Row {
                     queries,
                     keys,
-                    mixed,
+                    score_vector,
                     forbidden,
                 },
         } = self;
-        let width = mixed.len();
+        let width = score_vector.len();
         let key_len = forbidden.len();
         // Each query against each key.
         for (scores, query) in scores
@@ -253,7 +264,7 @@ impl Kernel for Forward<'_> {
             .zip(queries.chunks_exact(width))
         {
             for (score, key) in scores.iter_mut().zip(keys.chunks_exact(width)) {
-                *score = mixed_sum(query, key, mixed);
+                *score = score_of(query, key, score_vector);
             }
         }
         Softmax {
@@ -265,12 +276,12 @@ impl Kernel for Forward<'_> {
     }
 }
 
-/// `vᵀ tanh(q + k)`.
+/// The score of a query and a key, `vᵀ tanh(q + k)`.
 #[inline(always)]
-fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
+fn score_of(query: &[f32], key: &[f32], score_vector: &[f32]) -> f32 {
     let (queries, query) = query.as_chunks::<LANES>();
     let (keys, key) = key.as_chunks::<LANES>();
-    let (factors, mixed) = mixed.as_chunks::<LANES>();
+    let (factors, score_vector) = score_vector.as_chunks::<LANES>();
     // In lanes, as `dot` adds, so that the order is the same on every machine.
     let mut sums = [0.0; LANES];
     for ((query, key), factor) in queries.iter().zip(keys).zip(factors) {
@@ -278,7 +289,7 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
             sums[lane] += factor[lane] * tanh(query[lane] + key[lane]);
         }
     }
-    for (((sum, query), key), factor) in sums.iter_mut().zip(query).zip(key).zip(mixed) {
+    for (((sum, query), key), factor) in sums.iter_mut().zip(query).zip(key).zip(score_vector) {
         *sum += factor * tanh(query + key);
     }
     sum(sums)
@@ -288,11 +299,15 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
 struct Backward<'a> {
     /// The gradient of the weights, which becomes that of the scores, `[len, key_len]`.
     grads: &'a mut [f32],
+    /// `[len, key_len]`.
     weights: &'a [f32],
     inputs: Row<'a>,
+    /// `[len, width]`; added to, as the two below.
     grad_queries: &'a mut [f32],
+    /// `[key_len, width]`.
     grad_keys: &'a mut [f32],
-    grad_mixed: &'a mut [f32],
+    /// `[width]`.
+    grad_vector: &'a mut [f32],
 }
 
 impl Kernel for Backward<'_> {
@@ -307,14 +322,14 @@ impl Kernel for Backward<'_> {
                 Row {
                     queries,
                     keys,
-                    mixed,
+                    score_vector,
                     forbidden,
                 },
             grad_queries,
             grad_keys,
-            grad_mixed,
+            grad_vector,
         } = self;
-        let width = mixed.len();
+        let width = score_vector.len();
         let key_len = forbidden.len();
         // Called directly and not by `vectorized`: this code is compiled for the widest
         // instructions already.
@@ -340,9 +355,9 @@ impl Kernel for Backward<'_> {
                 let gradients = grad_query
                     .iter_mut()
                     .zip(grad_key)
-                    .zip(grad_mixed.iter_mut());
-                let values = query.iter().zip(key).zip(mixed);
-                for (((grad_query, grad_key), grad_mixed), ((query, key), factor)) in
+                    .zip(grad_vector.iter_mut());
+                let values = query.iter().zip(key).zip(score_vector);
+                for (((grad_query, grad_key), grad_vector), ((query, key), factor)) in
                     gradients.zip(values)
                 {
                     // s v (1 - t²) for `q` and `k`, and s t for `v`.
@@ -350,7 +365,7 @@ impl Kernel for Backward<'_> {
                     let grad_sum = grad * factor * (1.0 - tangent * tangent);
                     *grad_query += grad_sum;
                     *grad_key += grad_sum;
-                    *grad_mixed += grad * tangent;
+                    *grad_vector += grad * tangent;
                 }
             }
         }
@@ -372,14 +387,14 @@ mod tests {
     fn plain(
         queries: Tensor<3>,
         keys: Tensor<3>,
-        mixed: Tensor<2>,
+        score_vector: Tensor<2>,
         mask: &Tensor<3, Bool>,
     ) -> Tensor<3> {
         let queries: Tensor<4> = queries.unsqueeze_dim(2);
         let sums = queries + keys.unsqueeze_dim(1); // [batch, len, key_len, width]
         let [batch, len, key_len, width] = sums.dims();
         let tangents = activation::tanh(sums).reshape([batch * len * key_len, width]);
-        let scores = tangents.matmul(mixed).reshape([batch, len, key_len]);
+        let scores = tangents.matmul(score_vector).reshape([batch, len, key_len]);
         activation::softmax(
             scores.mask_fill(mask.clone().expand([batch, len, key_len]), FORBIDDEN),
             2,
@@ -394,7 +409,7 @@ mod tests {
         {
             let queries = random_tracked([batch, len, width], 2.0);
             let keys = random_tracked([batch, key_len, width], 2.0);
-            let mixed = random_tracked([width, 1], 2.0);
+            let score_vector = random_tracked([width, 1], 2.0);
             let upstream = with_autodiff(&random([batch, len, key_len], 2.0));
             // If there are several batch rows, half of the last is padding, and all of the first.
             let padding = |index: usize| {
@@ -407,19 +422,26 @@ mod tests {
                 [batch, 1, key_len],
             );
             let mask = Tensor::<3, Bool>::from_data(mask, &Device::flex().autodiff());
-            let kernel =
-                || additive_weights(&queries, &keys, &mixed, &mask).expect("the kernel is there");
+            let kernel = || {
+                additive_weights(&queries, &keys, &score_vector, &mask)
+                    .expect("the kernel is there")
+            };
             let values = |weights: Tensor<3>| {
                 let gradients = (weights.clone() * upstream.clone()).sum().backward();
                 [
                     elements(weights),
                     gradient_of(&queries, &gradients),
                     gradient_of(&keys, &gradients),
-                    gradient_of(&mixed, &gradients),
+                    gradient_of(&score_vector, &gradients),
                 ]
             };
             let expected = values(kernel());
-            let plain = values(plain(queries.clone(), keys.clone(), mixed.clone(), &mask));
+            let plain = values(plain(
+                queries.clone(),
+                keys.clone(),
+                score_vector.clone(),
+                &mask,
+            ));
             for (expected, plain) in expected.iter().zip(&plain) {
                 assert_near(expected, plain, 1e-5);
             }
@@ -430,7 +452,7 @@ mod tests {
                 );
             }
             let [queries, keys] = [&queries, &keys].map(|tensor| tensor.clone().inner());
-            let applied = additive_weights(&queries, &keys, &mixed.inner(), &mask.inner());
+            let applied = additive_weights(&queries, &keys, &score_vector.inner(), &mask.inner());
             assert_eq!(elements(applied.expect("the kernel is there")), expected[0]);
         }
     }

@@ -110,7 +110,7 @@ impl KeyValueCache {
         }
     }
 
-    /// Returns the attention of these queries to all positions, heads split and joined inside.
+    /// Returns the attention of these queries to all positions, over all heads.
     ///
     /// The output of a row depends neither on the other rows, nor on forbidden keys behind its own.
     ///

@@ -1,5 +1,5 @@
-//! Attention on Burn's CPU backend Flex, with autodiff and without: one task for each element of the
-//! batch.
+//! Attention on Burn's CPU backend Flex, with autodiff and without: one task for each element of
+//! the batch.
 //!
 //! The formulas and the layout are those of [`crate::attention`]. The output columns of the heads
 //! of an element interleave, so that threads could not borrow them apart: the heads of an element
@@ -9,9 +9,9 @@
 //!
 //! Of the intermediate matrices the forward pass keeps only the attention weights (the
 //! probabilities), and the backward pass ([`backward`]) recomputes the mask of dropout. From
-//! [`long::LONG`] keys on, [`long`] keeps nothing and computes the weights again, a block of queries
-//! at a time; with fewer keys it is faster to keep them. A search has another kernel, for few
-//! queries and many keys ([`cached`]).
+//! [`long::LONG`] keys on, [`long`] keeps nothing and computes the weights again, a block of
+//! queries at a time; with fewer keys it is faster to keep them. A search has another kernel, for
+//! few queries and many keys ([`cached`]).
 
 mod backward;
 mod cached;
@@ -113,8 +113,8 @@ pub(super) fn cross_attention(
 #[derive(Clone, Debug)]
 struct Saved {
     sizes: Sizes,
-    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is recomputed; empty with
-    /// [`long::LONG`] keys or more.
+    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is recomputed; empty
+    /// with [`long::LONG`] keys or more.
     weights: Vec<f32>,
     forbidden: Forbidden,
     dropped: Option<Dropped>,
@@ -145,6 +145,7 @@ impl Saved {
 #[derive(Clone, Debug)]
 struct SelfAttentionBackward {
     saved: Saved,
+    /// The projection, `[batch, len, 3 * d_model]`.
     qkv: Contiguous,
 }
 
@@ -158,6 +159,7 @@ impl BackwardPass<1> for SelfAttentionBackward {
             query: Side { len, width, .. },
             ..
         } = sizes;
+        // Zeros, because long rows add to the gradients of keys and values.
         let mut grad_qkv = vec![0.0; batch * len * width];
         grad_qkv
             // A chunk may not be empty, as that of an empty batch would be.
@@ -177,7 +179,9 @@ impl BackwardPass<1> for SelfAttentionBackward {
 #[derive(Clone, Debug)]
 struct CrossAttentionBackward {
     saved: Saved,
+    /// `[batch, query_len, d_model]`.
     query: Contiguous,
+    /// `[batch, key_len, 2 * d_model]`.
     key_value: Contiguous,
 }
 
@@ -291,8 +295,8 @@ pub(super) mod tests {
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
-        // The last two have `LONG` keys or more. Their queries are a whole number of blocks, and not;
-        // the last has more queries than keys.
+        // The last two have `LONG` keys or more. Their queries are a whole number of blocks, and
+        // not; the last has more queries than keys.
         for (len, other_len, d_model) in [
             (1, 2, 4),
             (5, 3, 6),

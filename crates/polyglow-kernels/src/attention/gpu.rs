@@ -13,19 +13,21 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::tensor::CubeTensor;
 
-use self::kernel::{Layout, SizesLaunch};
+use self::kernel::{Layout, ScalarsLaunch};
 use crate::Dropped;
-use crate::dropout::gpu::draw::Draw;
+use crate::dropout::gpu::mask::DropoutMask;
 use crate::factors::cast;
 use crate::gpu::operation::{
-    Operand, elements, most_bindings, nowhere, queue, shared_memory, vector_size,
+    Operand, elements, max_bindings, placeholder, queue, shared_memory, vector_size,
 };
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
-/// Rows in a block: the first that fits into the shared memory of the device.
+/// Rows in a block, and threads in a workgroup: the first that fits into the shared memory of the
+/// device. A large block reads keys and values from global memory for more queries at once.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
-/// Bindings of the largest kernel, `backward::grad_keys`: its 8 tensors and one for its scalars.
+/// Bindings of the largest kernel, `backward::grad_keys`: its 8 tensors and one for its scalars. A
+/// device may have fewer: WebGPU promises 8.
 const MAX_BINDINGS: usize = 9;
 /// The most workgroups along an axis: WebGPU allows no more, nor CUDA along the second and third.
 const MAX_WORKGROUPS: usize = (1 << 16) - 1;
@@ -39,13 +41,17 @@ pub(super) fn self_attention(
 ) -> Option<Tensor<3>> {
     let (qkv, node) = open(qkv)?;
     let [batch, len, width] = qkv.dims();
-    let d_model = qkv.dims()[2] / 3;
+    let d_model = width / 3;
     let sizes = Sizes {
         batch,
         num_heads,
-        lens: [len, len],
-        widths: [width, width],
-        starts: [d_model, 2 * d_model],
+        d_model,
+        query_len: len,
+        key_len: len,
+        query_width: width,
+        key_width: width,
+        key_start: d_model,
+        value_start: 2 * d_model,
     };
     let (output, state) = State::attend(sizes, qkv.clone(), qkv, mask, dropped)?;
     Some(record(SelfAttention(state), [node], output))
@@ -66,9 +72,13 @@ pub(super) fn cross_attention(
     let sizes = Sizes {
         batch,
         num_heads,
-        lens: [query_len, key_len],
-        widths: [d_model, width],
-        starts: [0, d_model],
+        d_model,
+        query_len,
+        key_len,
+        query_width: d_model,
+        key_width: width,
+        key_start: 0,
+        value_start: d_model,
     };
     let (output, state) = State::attend(sizes, query, key_value, mask, dropped)?;
     Some(record(
@@ -78,51 +88,56 @@ pub(super) fn cross_attention(
     ))
 }
 
-/// The shapes of an attention; pairs are of queries first, then of keys and values.
+/// The sizes of an attention, counted in elements.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     batch: usize,
     num_heads: usize,
-    lens: [usize; 2],
-    widths: [usize; 2],
-    /// Columns at which keys and values begin in their rows.
-    starts: [usize; 2],
+    d_model: usize,
+    query_len: usize,
+    key_len: usize,
+    /// Elements in a row of the tensor with the queries, and of that with the keys and values.
+    query_width: usize,
+    key_width: usize,
+    /// The column at which keys begin in their row, and values; queries begin at 0.
+    key_start: usize,
+    value_start: usize,
 }
 
 impl Sizes {
-    fn d_model(self) -> usize {
-        let [_, key_width] = self.widths;
-        key_width - self.starts[1]
+    /// Elements in a row of one head.
+    fn head_dim(self) -> usize {
+        self.d_model / self.num_heads
     }
 
     /// The layout that kernels are compiled for; `None` if no block fits into `shared` bytes.
     fn layout(self, vector: usize, dropped: Option<Dropped>, shared: usize) -> Option<Layout> {
-        let head = self.d_model() / self.num_heads;
-        // As `grad_keys` allocates it: two blocks of rows, two matrices of a block by a block with
-        // a row of padding, and a flag for each row; 4 bytes each.
+        let head_dim = self.head_dim();
+        // As `grad_keys` allocates it, which needs more than the others: two blocks of rows, two
+        // matrices of a block by a block with a column of padding, and a flag for each row; 4 bytes
+        // each.
         let block = BLOCKS
             .into_iter()
-            .find(|block| 4 * block * (2 * head + 2 * (block + 1) + 1) <= shared)?;
-        let [query_width, key_width] = self.widths.map(|width| width / vector);
-        let [key_start, value_start] = self.starts.map(|start| start / vector);
+            .find(|block| 4 * block * (2 * head_dim + 2 * (block + 1) + 1) <= shared)?;
         Some(Layout {
             num_heads: self.num_heads,
-            head: head / vector,
-            query_width,
-            key_width,
-            key_start,
-            value_start,
+            head_vectors: head_dim / vector,
+            query_stride: self.query_width / vector,
+            key_stride: self.key_width / vector,
+            key_start: self.key_start / vector,
+            value_start: self.value_start / vector,
             block,
-            is_self: self.widths[0] == self.widths[1],
-            many: self.lens.into_iter().any(|len| len > block),
+            // In cross-attention rows of keys and values are twice as wide as those of queries.
+            is_self: self.query_width == self.key_width,
+            has_several_blocks: self.query_len.max(self.key_len) > block,
             has_dropout: dropped.is_some(),
         })
     }
 
-    fn launch(self) -> SizesLaunch {
-        let [query_len, key_len] = self.lens.map(|len| len as u32);
-        let head_dim = self.d_model() / self.num_heads;
-        SizesLaunch::new(query_len, key_len, (head_dim as f32).powf(-0.5))
+    /// The scalar arguments of a kernel.
+    fn kernel_args(self) -> ScalarsLaunch {
+        let scale = (self.head_dim() as f32).powf(-0.5);
+        ScalarsLaunch::new(self.query_len as u32, self.key_len as u32, scale)
     }
 
     /// A workgroup for each block of `len` rows of each head and batch row, with a thread for each
@@ -141,12 +156,17 @@ impl Sizes {
 struct State {
     sizes: Sizes,
     layout: Layout,
+    /// Elements in a vector.
     vector: usize,
     dropped: Option<Dropped>,
+    /// In self-attention the projection of all three, as `key_value`.
     query: Operand,
     key_value: Operand,
+    /// Read by its strides, so it may be a view that is expanded.
     mask: Operand,
+    /// Kept for `D_i`, the dot product with its gradient.
     output: Operand,
+    /// As `kernel::attend` writes them.
     stats: Operand,
 }
 
@@ -163,10 +183,10 @@ impl State {
         let Sizes {
             batch,
             num_heads,
-            lens: [query_len, _],
+            query_len,
             ..
         } = sizes;
-        // Each is an axis of workgroups.
+        // Both are axes of workgroups. Tensors of two formats would need kernels of their own.
         if batch > MAX_WORKGROUPS
             || num_heads > MAX_WORKGROUPS
             || query.dtype() != key_value.dtype()
@@ -175,14 +195,15 @@ impl State {
         }
         let query: Operand = query.into();
         let key_value: Operand = key_value.into();
-        if most_bindings(&query) < MAX_BINDINGS {
+        if max_bindings(&query) < MAX_BINDINGS {
             return None;
         }
+        // Outside of the graph, as the projections are: a mask has no gradient.
         let mask: Operand = mask.clone().inner().into();
-        let vector = vector_size(sizes.d_model() / num_heads);
+        let vector = vector_size(sizes.head_dim());
         let layout = sizes.layout(vector, dropped, shared_memory(&query))?;
         let shapes = [
-            vec![batch, query_len, sizes.d_model()],
+            vec![batch, query_len, sizes.d_model],
             vec![batch, num_heads, query_len, 2],
         ];
         let [shape, stats_shape] = shapes;
@@ -202,8 +223,8 @@ impl State {
                 mask.into_tensor_arg(),
                 output.into_buffer_arg(),
                 stats.into_buffer_arg(),
-                sizes.launch(),
-                Draw::launch(dropped),
+                sizes.kernel_args(),
+                DropoutMask::kernel_arg(dropped),
                 layout,
                 types,
             );
@@ -229,8 +250,9 @@ impl State {
         Some((output.tensor(), saved))
     }
 
-    /// The gradients, in tensors of these shapes: of queries first, then of keys and values; or one
-    /// tensor for all three, side by side as the projection has them.
+    /// The gradients, in tensors of these shapes: of queries first, then of keys and values
+    /// (cross-attention); or one tensor for all three, side by side as the projection has them
+    /// (self-attention).
     fn gradients<const O: usize>(
         self,
         gradient: Tensor<3>,
@@ -251,11 +273,13 @@ impl State {
         let launch = move |client: &Client, inputs: [CubeTensor; 6], written: [CubeTensor; O]| {
             let types = [elements(&inputs[0]), elements(&inputs[2])];
             let [query, key_value, mask, output, stats, grad_output] = inputs;
+            // With one tensor for all three both are the same.
             let grad_query = &written[0];
             let grad_key_value = &written[O - 1];
-            let [query_len, key_len] = sizes.lens;
-            if layout.many {
-                let (count, dim) = sizes.workgroups(query_len, layout);
+            // Otherwise `grad_keys` below has all keys of a query in its block, and writes the
+            // gradients of queries itself.
+            if layout.has_several_blocks {
+                let (count, dim) = sizes.workgroups(sizes.query_len, layout);
                 backward::grad_queries::launch(
                     client,
                     count,
@@ -268,17 +292,17 @@ impl State {
                     stats.clone().into_buffer_arg(),
                     grad_output.clone().into_buffer_arg(),
                     grad_query.clone().into_buffer_arg(),
-                    sizes.launch(),
-                    Draw::launch(dropped),
+                    sizes.kernel_args(),
+                    DropoutMask::kernel_arg(dropped),
                     layout,
                     types,
                 );
             }
-            let (count, dim) = sizes.workgroups(key_len, layout);
+            let (count, dim) = sizes.workgroups(sizes.key_len, layout);
             // In self-attention the gradients of queries go to the tensor of all three, and nothing
             // is written through this binding.
             let grad_query = if layout.is_self {
-                nowhere(client, grad_query)
+                placeholder(client, grad_query)
             } else {
                 grad_query.clone()
             };
@@ -295,15 +319,16 @@ impl State {
                 grad_output.into_buffer_arg(),
                 grad_query.into_buffer_arg(),
                 grad_key_value.clone().into_buffer_arg(),
-                sizes.launch(),
-                Draw::launch(dropped),
+                sizes.kernel_args(),
+                DropoutMask::kernel_arg(dropped),
                 layout,
                 types,
             );
         };
+        // Kernels are compiled for one format of all tensors.
         let gradient = cast(gradient, dtype.into()).into();
         let inputs = [query, key_value, mask, output, stats, gradient];
-        let name = if layout.many {
+        let name = if layout.has_several_blocks {
             "attention's gradients in blocks"
         } else {
             "attention's gradients"
@@ -312,6 +337,7 @@ impl State {
     }
 }
 
+/// The backward pass of [`self_attention`].
 #[derive(Clone, Debug)]
 struct SelfAttention(State);
 
@@ -319,15 +345,18 @@ impl BackwardPass<1, 3> for SelfAttention {
     fn gradients(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Gradient>; 1] {
         let Sizes {
             batch,
-            lens: [len, _],
-            widths: [width, _],
+            query_len,
+            query_width,
             ..
         } = self.0.sizes;
-        let [all] = self.0.gradients(gradient, [vec![batch, len, width]]);
+        let [all] = self
+            .0
+            .gradients(gradient, [vec![batch, query_len, query_width]]);
         [Some(all.tensor::<3>().into())]
     }
 }
 
+/// The backward pass of [`cross_attention`].
 #[derive(Clone, Debug)]
 struct CrossAttention(State);
 
@@ -335,8 +364,10 @@ impl BackwardPass<2, 3> for CrossAttention {
     fn gradients(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Gradient>; 2] {
         let Sizes {
             batch,
-            lens: [query_len, key_len],
-            widths: [query_width, key_width],
+            query_len,
+            key_len,
+            query_width,
+            key_width,
             ..
         } = self.0.sizes;
         let shapes = [

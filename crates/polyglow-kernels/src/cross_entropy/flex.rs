@@ -122,6 +122,7 @@ pub(crate) fn scaled(gradient: FlexTensor, factor: f32) -> FlexTensor {
     let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
     values
         .par_iter_mut()
+        // Fewer elements are not worth a task.
         .with_min_len(1 << 14)
         .for_each(|value| *value *= factor);
     from_data(data)
@@ -129,14 +130,18 @@ pub(crate) fn scaled(gradient: FlexTensor, factor: f32) -> FlexTensor {
 
 /// The losses of a row in nats, with smoothing and without.
 pub(crate) struct RowLoss {
+    /// With smoothing.
     loss: f32,
+    /// Without: the negative log-likelihood of the target.
     nll: f32,
 }
 
 /// Overwrites a row of logits with the gradient of its loss, and returns the loss.
 struct Row<'a> {
+    /// The logits, `[vocab_size]`, which become their gradient.
     values: &'a mut [f32],
     target: usize,
+    /// ε.
     smoothing: f32,
 }
 

@@ -55,6 +55,7 @@ impl Targets {
     }
 }
 
+/// A tensor of `[len]` on this device.
 fn to_tensor(ids: Vec<i32>, device: &Device) -> Tensor<1, Int> {
     let len = ids.len();
     Tensor::from_data(TensorData::new(ids, [len]), device)
@@ -76,6 +77,8 @@ fn positions(ids: &[i32], pad_id: u32) -> Option<[Vec<i32>; 3]> {
     let (padding, mut rows): (Vec<usize>, Vec<usize>) =
         (0..ids.len()).partition(|&row| ids[row] == pad_id as i32);
     let missing = rows.len().next_multiple_of(ROWS_STEP) - rows.len();
+    // A loss needs a row; and if all padding is needed to fill up the last step, selecting rows
+    // would leave out none.
     if rows.is_empty() || missing >= padding.len() {
         return None;
     }

@@ -27,6 +27,7 @@ pub(super) fn add_dropped(
     assert_eq!(residual.dims(), shape, "the two sides of a residual sum");
     let (residual, residual_node) = read(residual.clone());
     let (input, input_node) = read(input.clone());
+    // A copy to add to: the residual may be needed elsewhere.
     let mut output = residual.slice().to_vec();
     multiply_add(&mut output, input.slice(), Mask::new(dropped));
     Some(record(
@@ -55,6 +56,7 @@ impl BackwardPass<2> for State {
             multiply_add(&mut grad_input, gradient.slice(), Mask::new(self.dropped));
             from_values(grad_input, self.shape)
         });
+        // The residual passes the gradient on as it is.
         [Some(gradient), grad_input]
     }
 }
@@ -86,6 +88,7 @@ impl Kernel for MultiplyAdd<'_> {
 
     #[inline(always)]
     fn run(self) {
+        // The range stands last, or the loop would not be vectorized (`Mask::at`).
         for ((sum, value), index) in self.sums.iter_mut().zip(self.input).zip(0..) {
             *sum += value * self.mask.at(index);
         }

@@ -1,8 +1,8 @@
 //! Dropout on GPUs, with a residual sum and without. Each element of the mask is computed where it
 //! is used, in both passes, by one kernel (`kernel::drop_and_add`).
 
-pub(crate) mod draw;
 mod kernel;
+pub(crate) mod mask;
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
@@ -11,7 +11,7 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::prelude::CubeDim;
 use burn_cubecl::tensor::CubeTensor;
 
-use self::draw::Draw;
+use self::mask::DropoutMask;
 use super::Dropped;
 use crate::gpu::operation::{Operand, elements, queue, vector_size};
 use crate::gpu::{BackwardPass, Gradient, open, record};
@@ -22,6 +22,7 @@ pub(super) fn add_dropped(
     input: &Tensor<2>,
     dropped: Dropped,
 ) -> Option<Tensor<2>> {
+    // The output is f32, and the kernel reads a residual in the format of the output.
     if residual.dtype() != DType::F32 {
         return None;
     }
@@ -41,6 +42,7 @@ impl BackwardPass<2, 2> for AddDroppedBackward {
         let Self(dropped, dtype) = self;
         let grad_input = tracks_input
             .then(|| drop_and_add("dropout", None, gradient.clone(), dtype, Some(dropped)).into());
+        // The residual passes the gradient on as it is.
         [Some(gradient.into()), grad_input]
     }
 }
@@ -101,12 +103,13 @@ pub(crate) fn drop_and_add<const D: usize>(
     let vector = vector_size(size);
     let has_residual = residual.is_some();
     let has_dropout = dropped.is_some();
+    // Shapes do not matter: the mask goes by the index in the flat tensor.
     let launch = move |client: &Client, inputs: [CubeTensor; 2], [output]: [CubeTensor; 1]| {
         let types = [elements(&inputs[1]), elements(&output)];
         let [residual, input] = inputs.map(CubeTensor::into_buffer_arg);
         let vectors = size / vector;
         let dim = CubeDim::new(client, vectors);
-        let draw = Draw::launch(dropped);
+        let mask = DropoutMask::kernel_arg(dropped);
         let output = output.into_buffer_arg();
         let count = calculate_cube_count_elemwise(client, vectors, dim);
         let vectors = vectors as u32;
@@ -119,7 +122,7 @@ pub(crate) fn drop_and_add<const D: usize>(
             input,
             output,
             vectors,
-            draw,
+            mask,
             has_residual,
             has_dropout,
             types,

@@ -15,10 +15,13 @@ use super::hash::hash;
 /// A mask, or a part of one, ready for use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask {
+    /// The lower half of the key.
     low: u32,
+    /// The upper half of the key, mixed with the indices of the parts around this one.
     high: u32,
     /// An element is kept if its hash is at most this.
     threshold: u32,
+    /// `1 / keep`.
     scale: f32,
 }
 
@@ -48,6 +51,9 @@ impl Mask {
     }
 
     /// The factor of the element at `index` of the part: 0 or `1 / keep`.
+    ///
+    /// A loop that zips slices with an open range of indices must have the range last: with the
+    /// range first it is compiled without vectors.
     #[inline(always)]
     pub(crate) fn at(self, index: u32) -> f32 {
         // Two rounds: in a single one `high` would only shift a mask along its indices, so that

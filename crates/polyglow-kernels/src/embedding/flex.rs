@@ -32,14 +32,16 @@ pub(super) fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>, scale: f32) -> T
 /// The row of the table at each position; also the backward pass.
 #[derive(Clone, Debug)]
 struct Positions {
+    /// `[batch * len]`.
     ids: Vec<u32>,
     vocab_size: usize,
     d_model: usize,
+    /// The factor of every row that is looked up.
     scale: f32,
 }
 
 impl Positions {
-    /// The output: the scaled row of each position.
+    /// The output: the scaled row of the table for each position.
     fn look_up(&self, weight: &[f32]) -> Vec<f32> {
         let d_model = self.d_model;
         // Added to zeros, so that both passes share one kernel.
@@ -68,7 +70,7 @@ impl Positions {
 
     /// The gradient of the table: for each row the sum over the positions of its id, in their
     /// order.
-    fn add_up(&self, gradient: &[f32]) -> Vec<f32> {
+    fn table_gradient(&self, gradient: &[f32]) -> Vec<f32> {
         let Self {
             ref ids,
             vocab_size,
@@ -81,7 +83,7 @@ impl Positions {
         order.sort_by_key(|position| ids[*position as usize]);
         let mut sums = vec![0.0; vocab_size * d_model];
         let rows = vocab_size
-            .div_ceil(rayon::current_num_threads() * TASKS)
+            .div_ceil(rayon::current_num_threads() * TASKS_PER_THREAD)
             .max(1);
         sums.par_chunks_mut((rows * d_model).max(1))
             .enumerate()
@@ -108,7 +110,7 @@ impl Positions {
 
 /// Blocks of the table per thread: many, because vocabularies are sorted by frequency, so that the
 /// first blocks have most of the work.
-const TASKS: usize = 16;
+const TASKS_PER_THREAD: usize = 16;
 
 /// Adds `scale * row` to the sums.
 struct AddScaled<'a> {
@@ -130,7 +132,7 @@ impl Kernel for AddScaled<'_> {
 
 impl BackwardPass<1> for Positions {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let sums = self.add_up(Contiguous::new(gradient).slice());
+        let sums = self.table_gradient(Contiguous::new(gradient).slice());
         [Some(from_values(sums, [self.vocab_size, self.d_model]))]
     }
 }

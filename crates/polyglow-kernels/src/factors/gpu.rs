@@ -19,18 +19,18 @@ use crate::gpu::operation::Operand;
 
 /// The [name](crate::name) of a tensor and the format that it was rounded to.
 type Key = (u64, Factors);
-/// The rounded tensors.
-pub(super) type All = HashMap<Key, Operand>;
+/// Rounded tensors, kept for the products of a step.
+pub(super) type RoundedTensors = HashMap<Key, Operand>;
 
 thread_local! {
     /// `None` while there is no [`RoundedOnce`](super::RoundedOnce).
-    pub(super) static ALL: RefCell<Option<All>> = const { RefCell::new(None) };
+    pub(super) static ROUNDED: RefCell<Option<RoundedTensors>> = const { RefCell::new(None) };
 }
 
 /// Returns [`Factors::rounded`] of a tensor outside of the graph, and keeps it for the next call.
 pub(crate) fn rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let name = name(&tensor);
-    let rounded = known_or_rounded(factors, tensor);
+    let rounded = kept_or_rounded(factors, tensor);
     if let Some(name) = name {
         keep((name, factors), rounded.clone());
     }
@@ -39,18 +39,23 @@ pub(crate) fn rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
 
 /// Keeps a rounded tensor, if there is a [`RoundedOnce`](super::RoundedOnce).
 pub(super) fn keep(key: Key, rounded: Tensor<2>) {
+    // In f32 nothing is rounded, and keeping the tensor would only hold its memory.
     if key.1 != Factors::F32 {
-        ALL.with_borrow_mut(|all| all.as_mut().map(|all| all.insert(key, rounded.into())));
+        ROUNDED.with_borrow_mut(|tensors| {
+            tensors
+                .as_mut()
+                .map(|tensors| tensors.insert(key, rounded.into()))
+        });
     }
 }
 
 /// Returns [`Factors::rounded`] of a tensor outside of the graph, by the kept one if there is one.
-pub(crate) fn known_or_rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
+pub(crate) fn kept_or_rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let Some(name) = name(&tensor) else {
         return factors.rounded(tensor);
     };
-    let known = ALL.with_borrow(|all| all.as_ref()?.get(&(name, factors)).cloned());
-    known.map_or_else(|| alone(factors, tensor), Operand::tensor)
+    let kept = ROUNDED.with_borrow(|tensors| tensors.as_ref()?.get(&(name, factors)).cloned());
+    kept.map_or_else(|| rounded_by_kernel(factors, tensor), Operand::tensor)
 }
 
 /// The name of a tensor; `None` if it is not on a GPU.
@@ -60,7 +65,7 @@ fn name(tensor: &Tensor<2>) -> Option<u64> {
 }
 
 /// Returns [`Factors::rounded`] by a kernel of its own.
-fn alone(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
+fn rounded_by_kernel(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let dtype = factors.dtype().into();
     if tensor.dtype() == dtype {
         tensor

@@ -17,9 +17,9 @@ use super::gpu;
 /// memory until it is dropped. On other devices it does nothing.
 #[derive(Debug)]
 pub struct RoundedOnce {
-    /// The tensors of the guard that was there before, which gets them back.
+    /// The tensors of the guard around this one, which gets them back: guards may nest.
     #[cfg(feature = "gpu")]
-    before: Option<gpu::All>,
+    before: Option<gpu::RoundedTensors>,
     /// Keeps the guard on its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -29,7 +29,7 @@ impl RoundedOnce {
     #[must_use]
     pub fn begin() -> Self {
         #[cfg(feature = "gpu")]
-        let before = gpu::ALL.replace(Some(HashMap::new()));
+        let before = gpu::ROUNDED.replace(Some(HashMap::new()));
         Self {
             #[cfg(feature = "gpu")]
             before,
@@ -49,7 +49,7 @@ impl RoundedOnce {
 #[cfg(feature = "gpu")]
 impl Drop for RoundedOnce {
     fn drop(&mut self) {
-        gpu::ALL.replace(self.before.take());
+        gpu::ROUNDED.replace(self.before.take());
     }
 }
 
@@ -57,7 +57,7 @@ impl Drop for RoundedOnce {
 /// gradients of it are f32 in any case, and are added in f32.
 pub fn round_once(input: &Tensor<2>, factors: Factors) {
     #[cfg(feature = "gpu")]
-    if gpu::ALL.with_borrow(Option::is_some)
+    if gpu::ROUNDED.with_borrow(Option::is_some)
         && let Some((input, _)) = crate::gpu::open(input)
     {
         gpu::rounded(factors, input);

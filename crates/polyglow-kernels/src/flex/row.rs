@@ -16,7 +16,9 @@ const PARALLEL: usize = 1 << 14;
 
 /// Adds a row to each of some rows.
 struct Add<'a> {
+    /// `[rows, width]`, overwritten.
     rows: &'a mut [f32],
+    /// `[width]`.
     row: &'a [f32],
 }
 
@@ -40,13 +42,16 @@ pub(crate) fn add_to_rows(rows: &mut [f32], row: &[f32]) {
         // Waking another thread would take longer.
         return vectorized(Add { rows, row });
     }
+    // Chunks of length 0, as of rows without elements, panic.
     rows.par_chunks_mut(block.max(1))
         .for_each(|rows| vectorized(Add { rows, row }));
 }
 
 /// Adds each of some rows to `sum`.
 struct Sum<'a> {
+    /// `[width]`, which is added to.
     sum: &'a mut [f32],
+    /// `[rows, width]`.
     rows: &'a [f32],
 }
 
@@ -94,7 +99,7 @@ pub(crate) fn total_of_blocks(blocks: &[Vec<f32>], width: usize) -> Vec<f32> {
     total
 }
 
-/// The number of rows of this width that are worth a task.
+/// The number of rows of this width that are worth a task: at least one, however wide.
 pub(crate) fn rows_per_task(width: usize) -> usize {
     (PARALLEL / width.max(1)).max(1)
 }

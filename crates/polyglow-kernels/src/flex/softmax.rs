@@ -14,6 +14,7 @@ use crate::flex::vector::{Kernel, LANES, dot, exp, max, sum};
 
 /// Turns rows of scores into weights.
 pub(crate) struct Softmax<'a> {
+    /// `[rows, len]`: scores, which become weights.
     pub(crate) rows: &'a mut [f32],
     pub(crate) len: usize,
     /// One row of flags for each row of scores, or one for all rows: `true` where attention is
@@ -68,6 +69,7 @@ pub(crate) struct SoftmaxBackward<'a> {
     /// The weights before dropout.
     pub(crate) weights: &'a [f32],
     pub(crate) len: usize,
+    /// As in [`Softmax`].
     pub(crate) forbidden: &'a [bool],
     /// The mask of dropout; `None` without dropout.
     pub(crate) mask: Option<Mask>,

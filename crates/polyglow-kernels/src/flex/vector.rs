@@ -8,8 +8,9 @@
 //!
 //! # Functions
 //! `exp`, `tanh` and their like in the standard library are calls of one routine per element, which
-//! stops vectorization. The versions here have no calls and no branches, only selects, are as exact
-//! as `f32` needs, and give the same bits on every machine.
+//! stops vectorization: a step of a recurrent network spent almost half of its time in them
+//! (docs/notes/performance.md). The versions here have no calls and no branches, only selects, are
+//! as exact as `f32` needs, and give the same bits on every machine.
 //!
 //! # Sums
 //! A sum over a slice goes into [`LANES`] partial sums, element `i` into sum `i % LANES`, which are
@@ -64,6 +65,7 @@ pub(crate) fn instruction_set() -> &'static str {
 /// `e^x` for `x <= 88`, to two units in the last place; 0 below about -87.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
+    // Further down the result would be subnormal, and the exponent of `2^n` would wrap around.
     // Written so that NaN propagates: `f32::max` would return the limit.
     let clamped = if x < -87.0 { -87.0 } else { x };
     let (power, r, polynomial) = exp_parts(clamped);
@@ -96,7 +98,8 @@ fn exp_parts(x: f32) -> (f32, f32, f32) {
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0] {
         polynomial = polynomial * r + coefficient;
     }
-    // 2^n is made of its bits: `n` shifted to the exponent, whose bias is 127.
+    // 2^n is made of its bits: the lowest bits of `rounded` are `n` in two's complement, the shift
+    // moves them to the exponent and everything else out, and the exponent's bias is 127.
     (
         f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23)),
         r,
@@ -135,7 +138,7 @@ pub(crate) fn erf(x: f32) -> f32 {
     for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
         polynomial = polynomial * t + coefficient;
     }
-    // The formula is for positive arguments; erf is odd.
+    // The formula is for positive arguments; erf is odd. Far out the exponential is 0.
     let rest = polynomial * t * exp(-magnitude * magnitude);
     if x < 0.0 { rest - 1.0 } else { 1.0 - rest }
 }

@@ -41,10 +41,12 @@ where
 }
 
 impl Operand {
+    /// The identity of the tensor in the fusion, which clones share.
     pub(crate) fn id(&self) -> TensorId {
         self.0.id
     }
 
+    /// The format of the elements.
     pub(crate) fn dtype(&self) -> DType {
         self.0.dtype
     }
@@ -145,23 +147,24 @@ pub(crate) fn queue_all<const O: usize>(
         .expect("there is one for each that is written")
 }
 
-/// A small tensor to bind where a kernel has an output that it does not write in this variant.
-pub(crate) fn nowhere(client: &Client, like: &CubeTensor) -> CubeTensor {
+/// A small tensor to bind where a kernel has an output that it does not write in this variant:
+/// every parameter of a kernel needs a binding.
+pub(crate) fn placeholder(client: &Client, like: &CubeTensor) -> CubeTensor {
     empty_device_contiguous_dtype(
         client.clone(),
         like.device.clone(),
-        Shape::from([MOST_LANES]),
+        Shape::from([MAX_LANES]),
         like.dtype,
     )
 }
 
-/// The most elements that a thread reads at once.
-const MOST_LANES: usize = 4;
+/// The most elements that a thread reads at once: 16 bytes of f32.
+const MAX_LANES: usize = 4;
 
 /// Elements that a thread reads at once from rows of this width: the largest of 4, 2 and 1 that
 /// divides it, so that no vector crosses the end of a row.
 pub(crate) fn vector_size(width: usize) -> usize {
-    [MOST_LANES, 2]
+    [MAX_LANES, 2]
         .into_iter()
         .find(|lanes| width.is_multiple_of(*lanes))
         .unwrap_or(1)
@@ -170,6 +173,7 @@ pub(crate) fn vector_size(width: usize) -> usize {
 /// At least `count` workgroups, on two axes because no axis may have 2^16. Kernels check their
 /// position against the number of rows.
 pub(crate) fn workgroups(count: usize) -> CubeCount {
+    // Both axes together may have more than `count`, hence the check in kernels.
     let side = count.clamp(1, 1 << 15);
     CubeCount::Static(side as u32, count.div_ceil(side) as u32, 1)
 }
@@ -192,7 +196,7 @@ pub(crate) fn shared_memory(tensor: &Operand) -> usize {
 }
 
 /// The number of bindings that a kernel may have on a tensor's device.
-pub(crate) fn most_bindings(tensor: &Operand) -> usize {
+pub(crate) fn max_bindings(tensor: &Operand) -> usize {
     tensor
         .0
         .client

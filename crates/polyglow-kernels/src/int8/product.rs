@@ -97,8 +97,10 @@ impl Rows {
 
 /// Quantizes all rows on this core.
 struct Quantize<'a> {
+    /// `[rows, d_in]`.
     input: &'a [f32],
     d_in: usize,
+    /// Empty before; rows are appended.
     rows: &'a mut Rows,
 }
 
@@ -122,6 +124,7 @@ impl Kernel for Quantize<'_> {
             } else {
                 0.0
             };
+            // The lowest byte is the integer in two's complement; plus 128 it is unsigned.
             let quantized = input
                 .iter()
                 .map(|value| ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128));
@@ -155,6 +158,7 @@ fn largest(values: &[f32]) -> f32 {
 /// The last steps of an output: a bias and a ReLU on the scaled sums.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finish<'a> {
+    /// `[d_out]`.
     pub(super) bias: Option<&'a [f32]>,
     pub(super) negative: Negative,
 }
@@ -163,8 +167,10 @@ pub(super) struct Finish<'a> {
 pub(super) struct Task<'a, I = [u8; GROUP]> {
     /// The groups of the rows, one row after the other.
     pub(super) input: &'a [I],
+    /// The scale of each row.
     pub(super) scales: &'a [f32],
     pub(super) matrix: &'a Int8Matrix,
+    /// The panels of the matrix to multiply by.
     pub(super) panels: Range<usize>,
     pub(super) finish: Finish<'a>,
     /// The columns of these panels, all of which are written.

@@ -11,13 +11,14 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::gpu::operation::{Operand, most_bindings, queue_all, vector_size};
+use crate::gpu::operation::{Operand, max_bindings, queue_all, vector_size};
 
-/// The most tensors that a kernel reads: its code has a branch for each.
-const MOST_TENSORS: usize = 31;
+/// The most tensors that a kernel reads, with the output 32 bindings: its code has a branch for
+/// each.
+const MAX_TENSORS: usize = 31;
 
 /// Whether all tensors are f32 on a GPU, outside of the graph.
-pub(super) fn are_there(values: &[Tensor<1>]) -> bool {
+pub(super) fn are_on_gpu(values: &[Tensor<1>]) -> bool {
     !cfg!(feature = "plain")
         && values.iter().all(|value| {
             let is_f32 = value.dtype() == DType::F32 && !value.is_autodiff();
@@ -38,17 +39,18 @@ pub(super) fn joined(values: Vec<Tensor<1>>) -> Tensor<1> {
     let inputs: Vec<Operand> = values.into_iter().map(Operand::from).collect();
     let total = lens.iter().sum();
     // The first binding is the result.
-    let most = MOST_TENSORS
-        .min(most_bindings(&inputs[0]).saturating_sub(1))
+    let max_tensors = MAX_TENSORS
+        .min(max_bindings(&inputs[0]).saturating_sub(1))
         .max(1);
     let launch = move |client: &Client, inputs: Vec<CubeTensor>, [output]: [CubeTensor; 1]| {
         let mut first = 0;
-        for (inputs, lens) in inputs.chunks(most).zip(lens.chunks(most)) {
+        for (inputs, lens) in inputs.chunks(max_tensors).zip(lens.chunks(max_tensors)) {
             let len: usize = lens.iter().sum();
             copy_some(client, inputs, lens, &output, first);
             first += len;
         }
     };
+    // One operation for the queue, however many launches it takes.
     let [output] = queue_all("joined", inputs, [(vec![total], DType::F32)], launch);
     output.tensor()
 }
@@ -61,6 +63,8 @@ fn copy_some(
     output: &CubeTensor,
     first: usize,
 ) {
+    // Vectors must divide every length and the position of the first tensor, so that none crosses
+    // from one tensor to the next.
     let vector = lens
         .iter()
         .chain([&first])

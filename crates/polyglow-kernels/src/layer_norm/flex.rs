@@ -67,6 +67,7 @@ pub(super) fn layer_norm(
 /// `normalized`.
 #[derive(Clone, Debug)]
 struct State {
+    /// `[rows, width]`.
     shape: [usize; 2],
     /// `y` in the formulas.
     normalized: Vec<f32>,
@@ -93,7 +94,8 @@ impl BackwardPass<3> for State {
             .zip(normalized.par_chunks(block).zip(scales.par_chunks(BLOCK)));
         let sums: Vec<Vec<f32>> = blocks
             .map(|((grad_input, gradient), (normalized, scales))| {
-                // The gradient of gamma, then that of beta.
+                // The gradient of gamma, then that of beta: one array, so that both are summed over
+                // tasks in one pass.
                 let mut sums = vec![0.0; 2 * width];
                 let (grad_gamma, grad_beta) = sums.split_at_mut(width);
                 vectorized(Backward {
@@ -122,8 +124,11 @@ impl BackwardPass<3> for State {
 struct Forward<'a> {
     /// The input, which becomes `y`.
     normalized: &'a mut [f32],
+    /// As large as `normalized`, and overwritten.
     output: &'a mut [f32],
+    /// One for each row, overwritten.
     scales: &'a mut [f32],
+    /// `[width]`, as `beta`.
     gamma: &'a [f32],
     beta: &'a [f32],
     epsilon: f32,
@@ -165,11 +170,15 @@ impl Kernel for Forward<'_> {
 
 /// Computes the gradients of a block of rows, and adds to the sums of those of gamma and beta.
 struct Backward<'a> {
+    /// Overwritten.
     grad_input: &'a mut [f32],
+    /// The gradient of the output.
     gradient: &'a [f32],
+    /// `y`, as the forward pass kept it.
     normalized: &'a [f32],
     scales: &'a [f32],
     gamma: &'a [f32],
+    /// `[width]`; added to, as `grad_beta`.
     grad_gamma: &'a mut [f32],
     grad_beta: &'a mut [f32],
 }

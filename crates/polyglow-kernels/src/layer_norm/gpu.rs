@@ -10,14 +10,14 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{LANES, Layout, ROWS};
 use crate::Dropped;
-use crate::dropout::gpu::draw::Draw;
+use crate::dropout::gpu::mask::DropoutMask;
 use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// The most workgroups of the backward pass, each of which has sums for `gamma` and `beta` of its
-/// own.
+/// own: more of them would leave more sums to add up.
 const MAX_WORKGROUPS: usize = 512;
-/// The widest row: threads keep their part of it in registers.
+/// The widest row: threads keep their part of it in registers, here 96 elements.
 const MAX_WIDTH: usize = 3072;
 
 /// [`super::layer_norm`] on GPUs with autodiff; `None` elsewhere.
@@ -62,13 +62,17 @@ pub(super) fn residual_norm(
 /// Everything that the backward pass reads.
 #[derive(Clone, Debug)]
 struct State {
+    /// `[rows, width]`.
     shape: [usize; 2],
     /// The format of the input.
     dtype: DType,
     layout: Layout,
+    /// Elements in a vector.
     vector: usize,
     dropped: Option<Dropped>,
+    /// `y` in the formulas.
     normalized: Operand,
+    /// `scale` of each row.
     scales: Operand,
     gamma: Operand,
 }
@@ -85,6 +89,7 @@ impl State {
         dropped: Option<Dropped>,
     ) -> Option<(Tensor<2>, Self)> {
         let shape @ [rows, width] = input.dims();
+        // The kernel takes these in f32 alone; the input may have the format of a product.
         let others = residual
             .iter()
             .map(Tensor::dtype)
@@ -129,7 +134,7 @@ impl State {
                 scales,
                 rows as u32,
                 epsilon as f32,
-                Draw::launch(dropped),
+                DropoutMask::kernel_arg(dropped),
                 layout,
                 kind,
             );
@@ -171,7 +176,7 @@ impl State {
         } = self;
         let [rows, width] = shape;
         let num_workgroups = rows.div_ceil(ROWS).min(MAX_WORKGROUPS);
-        // Otherwise it is equal to the gradient of the sum.
+        // Otherwise it is equal to the gradient of the sum, which then serves as both.
         let writes_input = dropped.is_some() || dtype != DType::F32;
         let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
             let kind = elements(&written[1]);
@@ -190,7 +195,7 @@ impl State {
                 grad_input,
                 grad_affine,
                 rows as u32,
-                Draw::launch(dropped),
+                DropoutMask::kernel_arg(dropped),
                 layout,
                 writes_input,
                 kind,
@@ -200,6 +205,7 @@ impl State {
             if writes_input {
                 shape.to_vec()
             } else {
+                // Nothing is written to it, but the kernel needs a binding.
                 vec![vector]
             },
             dtype,
@@ -221,6 +227,7 @@ impl State {
         } else {
             grad_sum.clone()
         };
+        // The sums of workgroups, added in their order by Burn's operation.
         let grad_affine = grad_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
         let grad_affine = [0, 1].map(|part| grad_affine.clone().narrow(0, part * width, width));
         (grad_sum, grad_input, grad_affine)
@@ -233,6 +240,7 @@ struct NormBackward(State);
 
 impl BackwardPass<3, 2> for NormBackward {
     fn gradients(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Gradient>; 3] {
+        // Without a residual the sum is the input.
         let (_, grad_input, [grad_gamma, grad_beta]) = self.0.gradients(gradient);
         [
             Some(grad_input.into()),

@@ -58,10 +58,12 @@ pub(super) struct PackedWeight {
     /// then identifies a weight.
     source: Contiguous,
     layout: Layout,
+    /// The copy.
     panels: Panels,
 }
 
 impl PackedWeight {
+    /// Copies a weight into panels.
     fn new(sizes: Sizes, weight: &Contiguous) -> Self {
         Self {
             source: weight.clone(),
@@ -124,7 +126,8 @@ fn packed_weight(sizes: Sizes, weight: &Contiguous, packed: &Packed) -> Arc<Pack
     {
         return Arc::clone(kept);
     }
-    // The old copy is freed before the new one takes memory.
+    // The old copy is freed before the new one takes memory. The new one is made with the lock
+    // held, so that threads that need it wait for one copy and do not make one each.
     *kept = None;
     let new = Arc::new(PackedWeight::new(sizes, weight));
     *kept = Some(Arc::clone(&new));
@@ -179,8 +182,11 @@ impl Sizes {
 #[derive(Clone, Debug)]
 pub(crate) struct LinearState {
     pub(crate) sizes: Sizes,
+    /// `x`, `[rows, d_in]`.
     pub(crate) input: Contiguous,
+    /// `W`, in the order of the layout.
     pub(crate) weight: Contiguous,
+    /// The format that the factors of both gradients are rounded to.
     pub(crate) factors: Factors,
 }
 

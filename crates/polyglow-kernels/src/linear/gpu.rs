@@ -14,8 +14,8 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{LANES, ROWS};
 use super::Layout;
-use crate::factors::{Factors, cast, known_or_rounded, rounded, widened};
-use crate::gpu::operation::{Operand, elements, nowhere, queue, vector_size};
+use crate::factors::{Factors, cast, kept_or_rounded, rounded, widened};
+use crate::gpu::operation::{Operand, elements, placeholder, queue, vector_size};
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on GPUs with
@@ -52,7 +52,9 @@ pub(super) fn linear(
 /// The two factors of the product, as they were rounded; also the backward pass of the product.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuFactors {
+    /// `x`, `[rows, d_in]`.
     input: Tensor<2>,
+    /// `W`, in the order of the layout.
     weight: Tensor<2>,
     /// The format of the input before it was rounded, which its gradient has.
     dtype: FloatDType,
@@ -70,7 +72,7 @@ impl GpuFactors {
     ) -> Self {
         let dtype = input.dtype().into();
         Self {
-            input: known_or_rounded(factors, input),
+            input: kept_or_rounded(factors, input),
             weight: rounded(factors, weight),
             dtype,
             layout,
@@ -107,7 +109,7 @@ impl GpuFactors {
     }
 }
 
-/// The most workgroups that share a column of sums.
+/// The most workgroups that share a column of sums: more would leave more partial sums to add up.
 const MAX_STRIPES: usize = 64;
 
 /// The gradient of the bias: the sum of the rows of that of the output, in f32.
@@ -159,7 +161,7 @@ fn sum_columns<const O: usize>(
         let grads = written
             .get(1)
             .cloned()
-            .unwrap_or_else(|| nowhere(client, &inputs[0]));
+            .unwrap_or_else(|| placeholder(client, &inputs[0]));
         let [gradient, active] = inputs.map(CubeTensor::into_buffer_arg);
         let [grads, sums] = [grads, written[0].clone()].map(CubeTensor::into_buffer_arg);
         let count = CubeCount::Static(columns as u32, stripes as u32, 1);

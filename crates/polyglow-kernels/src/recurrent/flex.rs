@@ -35,7 +35,7 @@ pub(super) fn recurrent_step(
     let (before, state_node) = read(state);
     let mut states = before.slice().to_vec();
     sizes.step(projected.slice(), recurrent.slice(), &mut states);
-    let output = from_values(states, [sizes.rows, sizes.state()]);
+    let output = from_values(states, [sizes.rows, sizes.state_len()]);
     let state = State {
         sizes,
         projected,
@@ -50,6 +50,7 @@ pub(super) fn recurrent_step(
 struct Sizes {
     cell: Cell,
     rows: usize,
+    /// Elements of a hidden state.
     width: usize,
 }
 
@@ -58,48 +59,48 @@ impl Sizes {
     ///
     /// Panics if they do not fit each other.
     fn new(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Self {
-        let [rows, kept] = state.dims();
+        let [rows, state_len] = state.dims();
         let sizes = Self {
             cell,
             rows,
-            width: kept / cell.states(),
+            width: state_len / cell.states(),
         };
-        let sums = [rows, sizes.sums()];
+        let gates = [rows, sizes.gates_len()];
         assert_eq!(
-            (kept, projected.dims(), recurrent.dims()),
-            (sizes.state(), sums, sums),
+            (state_len, projected.dims(), recurrent.dims()),
+            (sizes.state_len(), gates, gates),
             "the sums of a recurrent cell"
         );
         sizes
     }
 
     /// Elements in a row of `p` or `u`.
-    fn sums(self) -> usize {
+    fn gates_len(self) -> usize {
         self.cell.gates() * self.width
     }
 
     /// Elements in a state.
-    fn state(self) -> usize {
+    fn state_len(self) -> usize {
         self.cell.states() * self.width
     }
 
     /// Rows in a task.
     fn rows_per_task(self) -> usize {
-        (PART / self.state().max(1)).max(1)
+        (PART / self.state_len().max(1)).max(1)
     }
 
     /// Overwrites states with those after one more position.
     fn step(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
         let block = self.rows_per_task();
-        let sums = self.sums();
+        let gates_len = self.gates_len();
         if self.rows <= block {
             // Waking another thread would take longer.
             return self.step_rows(projected, recurrent, states);
         }
         states
-            .par_chunks_mut(block * self.state())
-            .zip(projected.par_chunks(block * sums))
-            .zip(recurrent.par_chunks(block * sums))
+            .par_chunks_mut(block * self.state_len())
+            .zip(projected.par_chunks(block * gates_len))
+            .zip(recurrent.par_chunks(block * gates_len))
             .for_each(|((states, projected), recurrent)| {
                 self.step_rows(projected, recurrent, states);
             });
@@ -107,7 +108,7 @@ impl Sizes {
 
     /// [`Self::step`] for the rows of a task, on this core.
     fn step_rows(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
-        let stride = self.sums();
+        let stride = self.gates_len();
         vectorized(Step {
             cell: self.cell,
             width: self.width,
@@ -129,8 +130,11 @@ impl Sizes {
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
+    /// `p`.
     projected: Contiguous,
+    /// `u`.
     recurrent: Contiguous,
+    /// The state that the step began with.
     before: Contiguous,
 }
 
@@ -145,22 +149,22 @@ impl State {
         grad_recurrent: &mut [f32],
     ) {
         let Sizes { cell, width, .. } = self.sizes;
-        let sums = self.sizes.sums();
+        let gates_len = self.sizes.gates_len();
         vectorized(StepBackward {
             cell,
             width,
-            projected: Rows::from(self.projected.slice(), first, sums),
-            recurrent: Rows::from(self.recurrent.slice(), first, sums),
-            states: Rows::from(self.before.slice(), first, self.sizes.state()),
+            projected: Rows::from(self.projected.slice(), first, gates_len),
+            recurrent: Rows::from(self.recurrent.slice(), first, gates_len),
+            states: Rows::from(self.before.slice(), first, self.sizes.state_len()),
             grads,
             padding: &[],
             grad_projected: RowsMut {
                 values: grad_projected,
-                stride: sums,
+                stride: gates_len,
             },
             grad_recurrent: RowsMut {
                 values: grad_recurrent,
-                stride: sums,
+                stride: gates_len,
             },
         });
     }
@@ -169,29 +173,30 @@ impl State {
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
         let Sizes { rows, .. } = self.sizes;
-        let sums = self.sizes.sums();
-        let kept = self.sizes.state();
+        let gates_len = self.sizes.gates_len();
+        let state_len = self.sizes.state_len();
         // The gradient of the output becomes that of the state before, in place.
         let mut grads = into_values(gradient);
-        let mut grad_projected = vec![0.0; rows * sums];
-        let mut grad_recurrent = vec![0.0; rows * sums];
+        let mut grad_projected = vec![0.0; rows * gates_len];
+        let mut grad_recurrent = vec![0.0; rows * gates_len];
         let block = self.sizes.rows_per_task();
         if rows <= block {
+            // Waking another thread would take longer.
             self.backward_rows(0, &mut grads, &mut grad_projected, &mut grad_recurrent);
         } else {
             grads
-                .par_chunks_mut(block * kept)
-                .zip(grad_projected.par_chunks_mut(block * sums))
-                .zip(grad_recurrent.par_chunks_mut(block * sums))
+                .par_chunks_mut(block * state_len)
+                .zip(grad_projected.par_chunks_mut(block * gates_len))
+                .zip(grad_recurrent.par_chunks_mut(block * gates_len))
                 .enumerate()
                 .for_each(|(part, ((grads, projected), recurrent))| {
                     self.backward_rows(part * block, grads, projected, recurrent);
                 });
         }
         [
-            Some(from_values(grad_projected, [rows, sums])),
-            Some(from_values(grad_recurrent, [rows, sums])),
-            Some(from_values(grads, [rows, kept])),
+            Some(from_values(grad_projected, [rows, gates_len])),
+            Some(from_values(grad_recurrent, [rows, gates_len])),
+            Some(from_values(grads, [rows, state_len])),
         ]
     }
 }

@@ -13,9 +13,9 @@ use cubecl::prelude::*;
 use crate::gpu::operation::{queue, vector_size, workgroups};
 use crate::gpu::vector;
 
-/// Elements in a part.
+/// Elements in a part. Results depend on it: it is not a tuning knob.
 const PART: usize = 1 << 14;
-/// Threads in a workgroup, a power of two.
+/// Threads in a workgroup, a power of two, because their sums are added up by halves.
 const THREADS: usize = 256;
 
 /// [`super::square_sums`] on GPUs; `None` elsewhere.
@@ -78,6 +78,7 @@ fn sum<N: Size>(values: &[Vector<f32, N>], sums: &mut [f32], len: u32) {
             shared[UNIT_POS as usize] += other;
         }
     }
+    // There may be more workgroups than parts, and those have summed nothing.
     if UNIT_POS == 0 && CUBE_POS < sums.len() {
         sums[CUBE_POS] = shared[0];
     }

@@ -13,6 +13,7 @@ pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     let shape = input.dims();
     let (input, node) = open(input);
     let mut values = into_values(input);
+    // Elements are independent: rows of a single one.
     let block = rows_per_task(1);
     if values.len() <= block {
         // Waking another thread would take longer.

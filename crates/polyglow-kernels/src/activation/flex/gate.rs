@@ -29,6 +29,7 @@ pub(crate) fn gated(
     assert_eq!(inner.dims(), shape, "the two sides of a gate");
     let (gate, gate_node) = read(gate.clone());
     let (inner, inner_node) = read(inner.clone());
+    // A copy to multiply: the backward pass needs the inner projection.
     let mut output = inner.slice().to_vec();
     let parts = output
         .par_chunks_mut(MASK_PART)
@@ -61,9 +62,12 @@ fn mask_of(dropped: Option<Dropped>, part: usize) -> Option<Mask> {
 /// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
+    /// `[rows, d_ff]`, as of all arrays here.
     shape: [usize; 2],
     gate: Contiguous,
+    /// The projection that is multiplied by `silu(gate)`.
     inner: Contiguous,
+    /// For the backward pass to compute the mask again.
     dropped: Option<Dropped>,
 }
 

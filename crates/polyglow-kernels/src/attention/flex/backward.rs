@@ -24,13 +24,17 @@ use crate::flex::vector::vectorized;
 /// The parts of everything that the backward pass reads that belong to a batch row.
 #[derive(Clone, Copy)]
 pub(super) struct BackwardInput<'a> {
+    /// `[query_len, width]`: the projection that holds the queries.
     pub(super) query: &'a [f32],
+    /// `[key_len, width]`; in self-attention the same slice.
     pub(super) key_value: &'a [f32],
     /// `[num_heads, query_len, key_len]`, before dropout; empty if rows are long.
     pub(super) weights: &'a [f32],
     /// The gradient of the output, `[query_len, d_model]`.
     pub(super) gradient: &'a [f32],
+    /// `[query_len or 1, key_len]`.
     pub(super) forbidden: &'a [bool],
+    /// The row's mask of dropout; `None` without dropout.
     pub(super) mask: Option<Mask>,
 }
 
@@ -80,11 +84,11 @@ impl Sizes {
         // One score matrix for all heads, which stays in the cache.
         let mut grad_scores = vec![0.0; self.num_scores()];
         // And one for the weights after dropout, where there is dropout.
-        let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
+        let mut buffer = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
         for (head, weights) in weights.chunks_exact(self.num_scores().max(1)).enumerate() {
             let gradient = self.joined_head(gradient, self.query, head);
             let mask = mask.map(|mask| mask.part(head));
-            let dropped = dropped_weights(weights, mask, &mut kept);
+            let dropped = dropped_weights(weights, mask, &mut buffer);
             let dropped = Matrix::new(dropped, rows, columns).transposed();
             // dV = Dᵀ G
             let grad_values = self.head_mut(grads.grad_key_value(), self.value, head);

@@ -46,11 +46,13 @@ pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option
         let room = if start == 0 {
             len
         } else {
+            // By half, so that over a whole search each position is copied only a few times.
             (len + len / 2).next_multiple_of(ROOM)
         };
         grow(cache, room);
     }
     cache.len = len;
+    // A projection for self-attention begins with the queries.
     let skipped = width - 2 * cache.num_heads * head_dim;
     for (row, projected) in projected
         .slice()
@@ -156,9 +158,11 @@ fn forbidden_keys(mask: Option<&Tensor<4, Bool>>, batch: usize, key_len: usize) 
 /// The attention of the queries of one row.
 struct Attend<'a> {
     cache: &'a KeyValueCache,
+    /// The slot of the row in the cache.
     slot: usize,
     /// `[query_len, query_width]`, of which the first `d_model` elements are read.
     queries: &'a [f32],
+    /// Elements from one query to the next.
     query_width: usize,
     /// The mask of the row, as long as `weights`.
     forbidden: &'a [bool],

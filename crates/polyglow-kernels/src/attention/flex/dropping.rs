@@ -18,6 +18,7 @@ impl Kernel for Dropping<'_> {
 
     #[inline(always)]
     fn run(self) {
+        // The range stands last, or the loop would not be vectorized (`Mask::at`).
         for ((output, input), index) in self.output.iter_mut().zip(self.input).zip(self.first..) {
             *output = input * self.mask.at(index);
         }

@@ -57,8 +57,11 @@ pub(super) struct Sizes {
 /// The parts of the projections and of the mask that belong to a batch row.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
+    /// `[query_len, width]`: the projection that holds the queries.
     pub(super) query: &'a [f32],
+    /// `[key_len, width]`; in self-attention the same slice.
     pub(super) key_value: &'a [f32],
+    /// `[query_len or 1, key_len]`.
     pub(super) forbidden: &'a [bool],
 }
 
@@ -121,6 +124,7 @@ impl Sizes {
         [self.batch, self.query.len, self.d_model()]
     }
 
+    /// Elements of a position in the output.
     pub(super) fn d_model(&self) -> usize {
         self.num_heads * self.head_dim
     }
@@ -221,6 +225,8 @@ impl Sizes {
         forbidden: &Forbidden,
         dropped: Option<Dropped>,
     ) -> (Vec<f32>, Vec<f32>) {
+        // Zeroed, though all of it is overwritten: memory that is not initialized would need
+        // `unsafe` code and save less than 1 % of a step (docs/notes/performance.md).
         let mut output = vec![0.0; self.batch * self.output_len()];
         if self.is_long() {
             output
@@ -242,14 +248,19 @@ impl Sizes {
             let row = self.row(query, key_value, forbidden, index);
             let mask = dropped.map(|dropped| Mask::new(dropped).part(index));
             // Room for one head's weights after dropout, which the next head overwrites.
-            let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
+            let mut buffer = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
             for (head, weights) in weights
                 .chunks_exact_mut(self.num_scores().max(1))
                 .enumerate()
             {
                 self.weigh(head, row, weights);
                 let mask = mask.map(|mask| mask.part(head));
-                self.average(head, row, dropped_weights(weights, mask, &mut kept), output);
+                self.average(
+                    head,
+                    row,
+                    dropped_weights(weights, mask, &mut buffer),
+                    output,
+                );
             }
         });
         (output, weights)
@@ -327,23 +338,23 @@ impl Sizes {
     }
 }
 
-/// The weights after dropout: `weights` itself without a mask, otherwise a copy in `kept`, since
+/// The weights after dropout: `weights` itself without a mask, otherwise a copy in `buffer`, since
 /// the backward pass needs the weights before dropout, too.
 pub(super) fn dropped_weights<'a>(
     weights: &'a [f32],
     mask: Option<Mask>,
-    kept: &'a mut [f32],
+    buffer: &'a mut [f32],
 ) -> &'a [f32] {
     let Some(mask) = mask else {
         return weights;
     };
     vectorized(Dropping {
-        output: kept,
+        output: buffer,
         input: weights,
         mask,
         first: 0,
     });
-    kept
+    buffer
 }
 
 /// The part of a projection that belongs to a batch row.
@@ -354,6 +365,7 @@ pub(super) fn row_of(values: &[f32], row: usize, side: Side) -> &[f32] {
 /// The attention mask, with `true` where attention is forbidden.
 #[derive(Clone, Debug)]
 pub(super) struct Forbidden {
+    /// `[batch or 1, query_len or 1, key_len]`.
     values: Vec<bool>,
     /// Elements from one batch row to the next; 0 if all share one mask.
     stride: usize,

@@ -1,10 +1,10 @@
 //! Attention over long rows, a block of queries at a time, without keeping the weights.
 //!
 //! The formulas are those of [`crate::attention`]. A block is [`BLOCK`] queries of a head and the
-//! keys up to the last one that any of them may attend to. Forward, its weights, `[queries, keys]`,
-//! are computed into a buffer, multiplied by the values, and overwritten by the next block. The
-//! backward pass computes them again, then adds the block's part to `dK` and `dV`, and writes its
-//! rows of `dQ`.
+//! keys up to the last one that any of them may attend to. Forward, its weights,
+//! `[num_queries, num_keys]`, are computed into a buffer, multiplied by the values, and overwritten
+//! by the next block. The backward pass computes them again, then adds the block's part to `dK` and
+//! `dV`, and writes its rows of `dQ`.
 //!
 //! So memory grows with the length and not with its square, the buffer stays in a core's cache, and
 //! blocks of keys beyond a causal mask cost nothing. In return the backward pass has five products
@@ -21,9 +21,12 @@ use crate::flex::matrix::{Matrix, MatrixMut, Store, product_into};
 use crate::flex::softmax::{Softmax, SoftmaxBackward};
 use crate::flex::vector::vectorized;
 
-/// Rows with at least this many keys are long; below it is faster to keep the weights.
+/// Rows with at least this many keys are long; below it is faster to keep the weights. From about
+/// 256 keys on, blocks gain more than the second computation of the weights costs
+/// (docs/notes/performance.md).
 pub(super) const LONG: usize = 256;
-/// The most queries in a block.
+/// The most queries in a block: with 1 024 keys their weights take 256 KiB, which stay in a core's
+/// second-level cache.
 const BLOCK: usize = 64;
 
 /// A block of queries of a head, with the number of keys, from the first on, that any of them may
@@ -31,12 +34,11 @@ const BLOCK: usize = 64;
 #[derive(Clone, Copy)]
 struct Block<'a> {
     head: usize,
-    /// The first query.
-    first: usize,
-    queries: usize,
-    keys: usize,
-    /// The keys in a row of the mask.
-    all_keys: usize,
+    first_query: usize,
+    num_queries: usize,
+    num_keys: usize,
+    /// All keys of the head, as many as a row of the mask has; `num_keys` is at most this.
+    key_len: usize,
     /// Rows of the attention mask, one for each query or one for all.
     forbidden: &'a [bool],
     /// The mask of dropout of the head.
@@ -45,8 +47,10 @@ struct Block<'a> {
 
 /// Buffers for the weights of a block, before dropout and after.
 struct Buffers {
+    /// Room for [`BLOCK`] queries by all keys.
     weights: Vec<f32>,
-    kept: Vec<f32>,
+    /// Empty without dropout.
+    dropped: Vec<f32>,
 }
 
 impl Sizes {
@@ -58,13 +62,13 @@ impl Sizes {
             self.weigh_block(row.query, row.key_value, block, &mut buffers);
             let values = self
                 .head(row.key_value, self.value, block.head)
-                .first_rows(block.keys);
-            let output = &mut output[block.first * self.d_model()..];
+                .first_rows(block.num_keys);
+            let output = &mut output[block.first_query * self.d_model()..];
             let output =
-                self.joined_head_mut(output, self.query.with_len(block.queries), block.head);
+                self.joined_head_mut(output, self.query.with_len(block.num_queries), block.head);
             product_into(
                 output,
-                buffers.dropped(block),
+                buffers.weights_after_dropout(block),
                 values,
                 1.0,
                 Store::Overwrite,
@@ -88,29 +92,29 @@ impl Sizes {
         for block in self.blocks(forbidden, mask) {
             let Block {
                 head,
-                first,
-                queries,
-                keys,
+                first_query,
+                num_queries,
+                num_keys,
                 ..
             } = block;
             self.weigh_block(query, key_value, block, &mut buffers);
             // A view of the rows of this block in the queries, the output and its gradient.
-            let own = self.query.with_len(queries);
-            let gradient = self.joined_head(&gradient[first * d_model..], own, head);
+            let query_side = self.query.with_len(num_queries);
+            let gradient = self.joined_head(&gradient[first_query * d_model..], query_side, head);
             // dV += Dᵀ G: every block of queries adds to the gradients of the same keys and values.
             let grad_values =
-                self.head_mut(grads.grad_key_value(), self.value.with_len(keys), head);
+                self.head_mut(grads.grad_key_value(), self.value.with_len(num_keys), head);
             product_into(
                 grad_values,
-                buffers.dropped(block).transposed(),
+                buffers.weights_after_dropout(block).transposed(),
                 gradient,
                 1.0,
                 Store::Accumulate,
             );
             // S' = G Vᵀ, and from it T in place.
-            let grad_scores = &mut grad_scores[..queries * keys];
-            let values = self.head(key_value, self.value, head).first_rows(keys);
-            let grad_dropped = MatrixMut::strided(grad_scores, queries, keys, keys);
+            let grad_scores = &mut grad_scores[..num_queries * num_keys];
+            let values = self.head(key_value, self.value, head).first_rows(num_keys);
+            let grad_dropped = MatrixMut::strided(grad_scores, num_queries, num_keys, num_keys);
             product_into(
                 grad_dropped,
                 gradient,
@@ -119,27 +123,30 @@ impl Sizes {
                 Store::Overwrite,
             );
             let rows = grad_scores
-                .chunks_exact_mut(keys)
-                .zip(buffers.weights.chunks_exact(keys));
+                .chunks_exact_mut(num_keys)
+                .zip(buffers.weights.chunks_exact(num_keys));
             // Row by row, because the rows of a block are not neighbors in the mask of dropout.
             for (query, (grads, weights)) in rows.enumerate() {
                 let forbidden = block.forbidden(query);
                 vectorized(SoftmaxBackward {
                     grads,
                     weights,
-                    len: keys,
+                    len: num_keys,
                     forbidden,
                     mask: block.mask,
                     first: block.mask_index(query),
                 });
             }
-            let grad_scores = Matrix::new(grad_scores, queries, keys);
-            let queries = self.head(&query[first * own.width..], own, head);
+            let grad_scores = Matrix::new(grad_scores, num_queries, num_keys);
+            let queries = self.head(&query[first_query * query_side.width..], query_side, head);
             // dQ = T K / sqrt(head_dim): these queries are in no other block, so nothing is added.
-            let grad_queries =
-                self.head_mut(&mut grads.grad_query()[first * own.width..], own, head);
-            let other = self.key.with_len(keys);
-            let keys = self.head(key_value, self.key, head).first_rows(keys);
+            let grad_queries = self.head_mut(
+                &mut grads.grad_query()[first_query * query_side.width..],
+                query_side,
+                head,
+            );
+            let key_side = self.key.with_len(num_keys);
+            let keys = self.head(key_value, self.key, head).first_rows(num_keys);
             product_into(
                 grad_queries,
                 grad_scores,
@@ -148,7 +155,7 @@ impl Sizes {
                 Store::Overwrite,
             );
             // dK += Tᵀ Q / sqrt(head_dim)
-            let grad_keys = self.head_mut(grads.grad_key_value(), other, head);
+            let grad_keys = self.head_mut(grads.grad_key_value(), key_side, head);
             product_into(
                 grad_keys,
                 grad_scores.transposed(),
@@ -164,7 +171,7 @@ impl Sizes {
         let size = BLOCK * self.key.len;
         Buffers {
             weights: vec![0.0; size],
-            kept: vec![0.0; if mask.is_some() { size } else { 0 }],
+            dropped: vec![0.0; if mask.is_some() { size } else { 0 }],
         }
     }
 
@@ -175,23 +182,23 @@ impl Sizes {
         mask: Option<Mask>,
     ) -> impl Iterator<Item = Block<'a>> {
         let len = self.query.len;
-        let all_keys = self.key.len;
+        let key_len = self.key.len;
         // The blocks of head 0. Those of the others differ from them in the mask of dropout alone.
         let mut blocks = Vec::new();
-        for first in (0..len).step_by(BLOCK) {
-            let queries = BLOCK.min(len - first);
-            let one_for_all = forbidden.len() == all_keys;
+        for first_query in (0..len).step_by(BLOCK) {
+            let num_queries = BLOCK.min(len - first_query);
+            let one_for_all = forbidden.len() == key_len;
             let forbidden = if one_for_all {
                 forbidden
             } else {
-                &forbidden[first * all_keys..][..queries * all_keys]
+                &forbidden[first_query * key_len..][..num_queries * key_len]
             };
             blocks.push(Block {
                 head: 0,
-                first,
-                queries,
-                keys: reach(forbidden, all_keys),
-                all_keys,
+                first_query,
+                num_queries,
+                num_keys: reach(forbidden, key_len),
+                key_len,
                 forbidden,
                 mask: None,
             });
@@ -207,7 +214,7 @@ impl Sizes {
         })
     }
 
-    /// Computes the weights of a block, `[queries, keys]`, before dropout and after.
+    /// Computes the weights of a block, `[num_queries, num_keys]`, before dropout and after.
     fn weigh_block(
         &self,
         query: &[f32],
@@ -217,41 +224,41 @@ impl Sizes {
     ) {
         let Block {
             head,
-            first,
-            queries,
-            keys,
+            first_query,
+            num_queries,
+            num_keys,
             ..
         } = block;
         // The rows of the buffer are as long as the block's keys, so that they are contiguous.
-        let weights = &mut buffers.weights[..queries * keys];
-        let scores = MatrixMut::strided(weights, queries, keys, keys);
-        let own = self.head(
-            &query[first * self.query.width..],
-            self.query.with_len(queries),
+        let weights = &mut buffers.weights[..num_queries * num_keys];
+        let scores = MatrixMut::strided(weights, num_queries, num_keys, num_keys);
+        let queries = self.head(
+            &query[first_query * self.query.width..],
+            self.query.with_len(num_queries),
             head,
         );
-        let other = self.head(key_value, self.key, head).first_rows(keys);
+        let keys = self.head(key_value, self.key, head).first_rows(num_keys);
         product_into(
             scores,
-            own,
-            other.transposed(),
+            queries,
+            keys.transposed(),
             self.scale(),
             Store::Overwrite,
         );
-        for (query, weights) in weights.chunks_exact_mut(keys).enumerate() {
+        for (query, weights) in weights.chunks_exact_mut(num_keys).enumerate() {
             vectorized(Softmax {
                 rows: weights,
-                len: keys,
+                len: num_keys,
                 forbidden: block.forbidden(query),
             });
         }
         // A copy: the backward pass needs the weights before dropout as well.
         let Some(mask) = block.mask else { return };
         let rows = buffers
-            .kept
-            .chunks_exact_mut(keys)
-            .zip(buffers.weights.chunks_exact(keys))
-            .take(queries);
+            .dropped
+            .chunks_exact_mut(num_keys)
+            .zip(buffers.weights.chunks_exact(num_keys))
+            .take(num_queries);
         for (query, (output, input)) in rows.enumerate() {
             vectorized(Dropping {
                 output,
@@ -264,43 +271,43 @@ impl Sizes {
 }
 
 /// The number of keys, from the first on, that any of these rows of the mask may attend to.
-fn reach(forbidden: &[bool], all_keys: usize) -> usize {
-    let mut keys = 0;
-    for row in forbidden.chunks_exact(all_keys) {
+fn reach(forbidden: &[bool], key_len: usize) -> usize {
+    let mut num_keys = 0;
+    for row in forbidden.chunks_exact(key_len) {
         let last = row.iter().rposition(|forbidden| !forbidden);
         // A query to which everything is forbidden weighs all keys alike.
-        keys = keys.max(last.map_or(all_keys, |last| last + 1));
+        num_keys = num_keys.max(last.map_or(key_len, |last| last + 1));
     }
-    keys
+    num_keys
 }
 
 impl<'a> Block<'a> {
-    /// The row of the attention mask of query `first + query`, as far as the keys of the block.
+    /// The row of the attention mask of a query of the block, as far as the keys of the block.
     fn forbidden(&self, query: usize) -> &'a [bool] {
         // 1 if all queries share a row of the mask.
-        let rows = self.forbidden.len() / self.all_keys;
-        &self.forbidden[query % rows * self.all_keys..][..self.keys]
+        let rows = self.forbidden.len() / self.key_len;
+        &self.forbidden[query % rows * self.key_len..][..self.num_keys]
     }
 
-    /// The index in the mask of dropout of the first weight of query `first + query`: that among
-    /// all weights of the head.
+    /// The index in the mask of dropout of the first weight of a query of the block: that among all
+    /// weights of the head.
     fn mask_index(&self, query: usize) -> u32 {
-        ((self.first + query) * self.all_keys) as u32
+        ((self.first_query + query) * self.key_len) as u32
     }
 }
 
 impl Buffers {
     /// The weights that values are averaged by, after dropout if there is any.
-    fn dropped(&self, block: Block<'_>) -> Matrix<'_> {
+    fn weights_after_dropout(&self, block: Block<'_>) -> Matrix<'_> {
         let values = if block.mask.is_some() {
-            &self.kept
+            &self.dropped
         } else {
             &self.weights
         };
         Matrix::new(
-            &values[..block.queries * block.keys],
-            block.queries,
-            block.keys,
+            &values[..block.num_queries * block.num_keys],
+            block.num_queries,
+            block.num_keys,
         )
     }
 }

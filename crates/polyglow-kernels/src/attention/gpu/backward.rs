@@ -17,109 +17,116 @@
 //! - `grad_queries`: a workgroup has a block of queries, as in the forward pass. It is launched
 //!   only if there is more than one block; otherwise `grad_keys` has all keys of a query and
 //!   writes `dQ` as well.
+//!
+//! A thread of `grad_keys` has five arrays of `head_dim` floats: for a head of 64 that is more than
+//! the registers of an NVIDIA thread (255), so some of them are in slower memory.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::kernel::{
-    Layout, Sizes, Tile, add, clamp_max, dot, is_forbidden, is_open, kept, load_keys_and_values,
-    tile,
+    Layout, Scalars, Tile, add, any_query_attends, dot, dropout_factor, is_forbidden,
+    load_keys_and_values, min, row_start, stats_start, tile,
 };
 use crate::attention::FORBIDDEN;
-use crate::dropout::gpu::draw::Draw;
+use crate::dropout::gpu::mask::DropoutMask;
 use crate::gpu::vector::{sum, write, zeros};
 
 /// A query with what its gradients need, in the registers of a thread.
 #[derive(CubeType)]
-struct Row<N: Size> {
+struct QueryRow<N: Size> {
+    /// `q_i`, the query.
     query: Array<Vector<f32, N>>,
     /// `G_i`, the gradient of the output.
     grad_output: Array<Vector<f32, N>>,
     /// `D_i`, the dot product of the output and its gradient.
     delta: f32,
     /// `m_i`, the largest score.
-    largest: f32,
-    /// `1 / l_i`, one over the sum of weights relative to the largest.
-    inverse_sum: f32,
+    max_score: f32,
+    /// `1 / l_i`, one over the sum of weights relative to the largest score.
+    inverse_normalizer: f32,
 }
 
-/// Reads a query; beyond the last everything but the arrays is 0.
+/// Reads the query of a thread with what its gradients need. Beyond the last query the arrays are
+/// undefined, and everything else is 0.
 #[cube]
-fn row<T: Float, N: Size>(
+fn load_query<T: Float, N: Size>(
     query: &[Vector<T, N>],
     output: &[Vector<T, N>],
     stats: &[f32],
     grad_output: &[Vector<T, N>],
     tile: &Tile,
-    row: usize,
+    query_index: usize,
     query_len: usize,
     #[comptime] layout: Layout,
-) -> Row<N> {
-    let width = comptime!(layout.head);
-    let mut own_query = Array::<Vector<f32, N>>::new(width);
-    let mut own_grad = Array::<Vector<f32, N>>::new(width);
-    let mut deltas = Vector::<f32, N>::new(0.0f32);
-    let mut largest = 0.0f32;
-    let mut inverse_sum = 0.0f32;
-    if row < query_len {
-        let at = tile.batch * query_len + row;
-        let start = at * comptime!(layout.query_width) + tile.head * width;
-        let out_start = at * comptime!(layout.num_heads * width) + tile.head * width;
+) -> QueryRow<N> {
+    let head_vectors = comptime!(layout.head_vectors);
+    let mut query_vectors = Array::<Vector<f32, N>>::new(head_vectors);
+    let mut grad_vectors = Array::<Vector<f32, N>>::new(head_vectors);
+    let mut products = Vector::<f32, N>::new(0.0f32);
+    let mut max_score = 0.0f32;
+    let mut inverse_normalizer = 0.0f32;
+    if query_index < query_len {
+        let stride = comptime!(layout.query_stride);
+        let start = row_start(tile, query_index, query_len, stride, layout);
+        let output_stride = comptime!(layout.num_heads * layout.head_vectors);
+        let output_start = row_start(tile, query_index, query_len, output_stride, layout);
         #[unroll]
-        for i in 0..width {
-            own_query[i] = Vector::cast_from(query[start + i]);
-            own_grad[i] = Vector::cast_from(grad_output[out_start + i]);
-            deltas += own_grad[i] * Vector::cast_from(output[out_start + i]);
+        for i in 0..head_vectors {
+            query_vectors[i] = Vector::cast_from(query[start + i]);
+            grad_vectors[i] = Vector::cast_from(grad_output[output_start + i]);
+            products += grad_vectors[i] * Vector::cast_from(output[output_start + i]);
         }
-        let at = 2 * ((tile.batch * comptime!(layout.num_heads) + tile.head) * query_len + row);
-        largest = stats[at];
-        inverse_sum = stats[at + 1];
+        let start = stats_start(tile, query_index, query_len, layout);
+        max_score = stats[start];
+        inverse_normalizer = stats[start + 1];
     }
-    Row::<N> {
-        query: own_query,
-        grad_output: own_grad,
-        delta: sum::<N>(deltas),
-        largest,
-        inverse_sum,
+    QueryRow::<N> {
+        query: query_vectors,
+        grad_output: grad_vectors,
+        delta: sum::<N>(products),
+        max_score,
+        inverse_normalizer,
     }
 }
 
 /// The weight of a key after dropout, `W_ij M_ij`, and the gradient of its score times the scale,
-/// `scale T_ij`. Row `j` of `keys` and `values` is the key's.
+/// `scale T_ij`. Row `j` of `keys` and `values` belongs to the key.
 #[cube]
 fn weigh<B: Int, N: Size>(
-    own: &Row<N>,
+    query_row: &QueryRow<N>,
     keys: &Shared<[Vector<f32, N>]>,
     values: &Shared<[Vector<f32, N>]>,
     mask: &Tensor<B>,
     tile: &Tile,
-    query: usize,
-    key: usize,
+    query_index: usize,
+    key_index: usize,
     j: usize,
-    sizes: &Sizes,
-    draw: &Draw,
+    scalars: &Scalars,
+    dropout_mask: &DropoutMask,
     #[comptime] layout: Layout,
 ) -> (f32, f32) {
-    let width = comptime!(layout.head);
-    let forbidden = is_forbidden::<B>(mask, tile.batch, query, key);
+    let head_vectors = comptime!(layout.head_vectors);
+    // By the same operations as in the forward pass, so that the weight is the one that it used.
+    let forbidden = is_forbidden::<B>(mask, tile.batch_index, query_index, key_index);
     let score = select(
         forbidden,
         f32::new(FORBIDDEN),
-        dot::<N>(&own.query, keys, j * width, width) * sizes.scale,
+        dot::<N>(&query_row.query, keys, j, head_vectors) * scalars.scale,
     );
-    let weight = (score - own.largest).exp() * own.inverse_sum;
-    let kept = kept(
-        draw,
+    let weight = (score - query_row.max_score).exp() * query_row.inverse_normalizer;
+    let factor = dropout_factor(
+        dropout_mask,
         tile.part,
-        query * sizes.key_len as usize + key,
+        query_index * scalars.key_len as usize + key_index,
         layout,
     );
     let grad_score = weight
-        * (dot::<N>(&own.grad_output, values, j * width, width) * kept - own.delta)
-        * sizes.scale;
+        * (dot::<N>(&query_row.grad_output, values, j, head_vectors) * factor - query_row.delta)
+        * scalars.scale;
     // A forbidden score is a constant, so it has no gradient; its weight may be above 0 in a row
     // where everything is forbidden.
-    (weight * kept, select(forbidden, 0.0f32, grad_score))
+    (weight * factor, select(forbidden, 0.0f32, grad_score))
 }
 
 /// Writes the gradients of queries, where there are too many keys for `grad_keys` to have them
@@ -133,43 +140,44 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
     stats: &[f32],
     grad_output: &[Vector<T, N>],
     grad_query: &mut [Vector<T, N>],
-    sizes: Sizes,
-    draw: Draw,
+    scalars: Scalars,
+    dropout_mask: DropoutMask,
     #[comptime] layout: Layout,
     #[define(T, B)] _types: [ElemType; 2],
 ) {
-    let tile = tile(&draw, layout);
+    let tile = tile(&dropout_mask, layout);
     let block = comptime!(layout.block);
-    let width = comptime!(layout.head);
-    let query_len = sizes.query_len as usize;
-    let key_len = sizes.key_len as usize;
-    let at = tile.first + UNIT_POS as usize;
-    let has_row = at < query_len;
-    let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
-    let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
-    let mut open_rows = Shared::<[u32]>::new_slice(block);
-    let own = row::<T, N>(
+    let head_vectors = comptime!(layout.head_vectors);
+    let query_len = scalars.query_len as usize;
+    let key_len = scalars.key_len as usize;
+    let query_index = tile.first_row + UNIT_POS as usize;
+    let has_query = query_index < query_len;
+    let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
+    let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
+    let mut flags = Shared::<[u32]>::new_slice(block);
+    let query_row = load_query::<T, N>(
         query,
         output,
         stats,
         grad_output,
         &tile,
-        at,
+        query_index,
         query_len,
         layout,
     );
-    let mut sums = zeros::<N>(width);
-    let mut first = 0usize;
-    while first < key_len {
-        // Forbidden blocks add nothing here, even to a row where everything is forbidden.
-        if is_open::<B>(
+    let mut grad_row = zeros::<N>(head_vectors);
+    let mut first_key = 0usize;
+    while first_key < key_len {
+        // Forbidden blocks add nothing here, even to a row where everything is forbidden: a
+        // forbidden score has no gradient.
+        if any_query_attends::<B>(
             mask,
-            &mut open_rows,
-            tile.batch,
-            at,
-            first,
+            &mut flags,
+            &tile,
+            query_index,
+            first_key,
             key_len,
-            has_row,
+            has_query,
             false,
             layout,
         ) {
@@ -178,27 +186,39 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
                 &mut keys,
                 &mut values,
                 &tile,
-                first,
+                first_key,
                 key_len,
                 layout,
             );
+            // No thread reads the block before all have loaded their share of it.
             sync_cube();
-            if has_row {
-                for j in 0..clamp_max(key_len - first, block) {
-                    let key = first + j;
+            if has_query {
+                for j in 0..min(key_len - first_key, block) {
+                    let key_index = first_key + j;
+                    // `dQ` needs the gradients of the scores alone.
                     let (_, grad_score) = weigh::<B, N>(
-                        &own, &keys, &values, mask, &tile, at, key, j, &sizes, &draw, layout,
+                        &query_row,
+                        &keys,
+                        &values,
+                        mask,
+                        &tile,
+                        query_index,
+                        key_index,
+                        j,
+                        &scalars,
+                        &dropout_mask,
+                        layout,
                     );
-                    add::<N>(&mut sums, grad_score, &keys, j * width, width);
+                    add::<N>(&mut grad_row, grad_score, &keys, j, head_vectors);
                 }
             }
         }
-        first += block;
+        first_key += block;
     }
-    if has_row {
-        let start =
-            (tile.batch * query_len + at) * comptime!(layout.query_width) + tile.head * width;
-        write::<T, N>(grad_query, start, &sums, width);
+    if has_query {
+        let stride = comptime!(layout.query_stride);
+        let start = row_start(&tile, query_index, query_len, stride, layout);
+        write::<T, N>(grad_query, start, &grad_row, head_vectors);
     }
 }
 
@@ -213,115 +233,139 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
     grad_output: &[Vector<T, N>],
     grad_query: &mut [Vector<T, N>],
     grad_key_value: &mut [Vector<T, N>],
-    sizes: Sizes,
-    draw: Draw,
+    scalars: Scalars,
+    dropout_mask: DropoutMask,
     #[comptime] layout: Layout,
     #[define(T, B)] _types: [ElemType; 2],
 ) {
-    let tile = tile(&draw, layout);
+    let tile = tile(&dropout_mask, layout);
     let block = comptime!(layout.block);
-    let width = comptime!(layout.head);
-    let query_len = sizes.query_len as usize;
-    let key_len = sizes.key_len as usize;
+    let head_vectors = comptime!(layout.head_vectors);
+    let query_len = scalars.query_len as usize;
+    let key_len = scalars.key_len as usize;
     let thread = UNIT_POS as usize;
     // The same memory twice: keys and values while a thread has a query, then queries and gradients
     // of the output while a thread has a key. Four arrays would halve the block that fits.
-    let mut left = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
-    let mut right = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
-    // `[key][query]`. A row is one longer than a block, so that threads, which read a row each,
-    // never access the same bank of shared memory at once.
+    let mut left = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
+    let mut right = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
+    // `W_ij M_ij` and `scale T_ij`, `[key][query]`. A row is one longer than a block, so that
+    // threads, which read a row each, never access the same bank of shared memory at once.
     let mut weights = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut grad_scores = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
-    let mut open_rows = Shared::<[u32]>::new_slice(block);
-    let mut grad_key = zeros::<N>(width);
-    let mut grad_value = zeros::<N>(width);
-    let key_len_here = clamp_max(key_len - tile.first, block);
-    let mut first = 0usize;
-    while first < query_len {
-        let at = first + thread;
-        let has_row = at < query_len;
-        let own = row::<T, N>(
+    let mut flags = Shared::<[u32]>::new_slice(block);
+    let mut grad_key = zeros::<N>(head_vectors);
+    let mut grad_value = zeros::<N>(head_vectors);
+    // The last block of keys may be shorter.
+    let key_len_here = min(key_len - tile.first_row, block);
+    let mut first_query = 0usize;
+    while first_query < query_len {
+        let query_index = first_query + thread;
+        let has_query = query_index < query_len;
+        let query_row = load_query::<T, N>(
             query,
             output,
             stats,
             grad_output,
             &tile,
-            at,
+            query_index,
             query_len,
             layout,
         );
         // A query to which everything is forbidden weighs all values alike, so they have gradients.
-        let needed = has_row && own.largest < comptime!(0.5 * FORBIDDEN);
-        if is_open::<B>(
+        let needs_forbidden = has_query && query_row.max_score < comptime!(0.5 * FORBIDDEN);
+        if any_query_attends::<B>(
             mask,
-            &mut open_rows,
-            tile.batch,
-            at,
-            tile.first,
+            &mut flags,
+            &tile,
+            query_index,
+            tile.first_row,
             key_len,
-            has_row,
-            needed,
+            has_query,
+            needs_forbidden,
             layout,
         ) {
             load_keys_and_values::<T, N>(
-                key_value, &mut left, &mut right, &tile, tile.first, key_len, layout,
+                key_value,
+                &mut left,
+                &mut right,
+                &tile,
+                tile.first_row,
+                key_len,
+                layout,
             );
+            // No thread reads the block before all have loaded their share of it.
             sync_cube();
-            if has_row {
-                let mut grad_own = zeros::<N>(width);
+            // Now the thread has a query, and computes its column of `weights` and `grad_scores`.
+            if has_query {
+                let mut grad_row = zeros::<N>(head_vectors);
                 for j in 0..key_len_here {
-                    let key = tile.first + j;
+                    let key_index = tile.first_row + j;
                     let (weight, grad_score) = weigh::<B, N>(
-                        &own, &left, &right, mask, &tile, at, key, j, &sizes, &draw, layout,
+                        &query_row,
+                        &left,
+                        &right,
+                        mask,
+                        &tile,
+                        query_index,
+                        key_index,
+                        j,
+                        &scalars,
+                        &dropout_mask,
+                        layout,
                     );
                     weights[j * comptime!(block + 1) + thread] = weight;
                     grad_scores[j * comptime!(block + 1) + thread] = grad_score;
-                    if comptime!(!layout.many) {
-                        add::<N>(&mut grad_own, grad_score, &left, j * width, width);
+                    // With several blocks of keys `dQ` is a sum over workgroups: `grad_queries`.
+                    if comptime!(!layout.has_several_blocks) {
+                        add::<N>(&mut grad_row, grad_score, &left, j, head_vectors);
                     }
                 }
-                if comptime!(!layout.many) {
-                    let start = (tile.batch * query_len + at) * comptime!(layout.query_width)
-                        + tile.head * width;
+                if comptime!(!layout.has_several_blocks) {
+                    let stride = comptime!(layout.query_stride);
+                    let start = row_start(&tile, query_index, query_len, stride, layout);
                     if comptime!(layout.is_self) {
-                        write::<T, N>(grad_key_value, start, &grad_own, width);
+                        write::<T, N>(grad_key_value, start, &grad_row, head_vectors);
                     } else {
-                        write::<T, N>(grad_query, start, &grad_own, width);
+                        write::<T, N>(grad_query, start, &grad_row, head_vectors);
                     }
                 }
             }
-            // From here on keys and values are no longer read.
+            // From here on keys and values are no longer read, so their memory is free.
             sync_cube();
             #[unroll]
-            for i in 0..width {
-                left[thread * width + i] = own.query[i];
-                right[thread * width + i] = own.grad_output[i];
+            for i in 0..head_vectors {
+                left[thread * head_vectors + i] = query_row.query[i];
+                right[thread * head_vectors + i] = query_row.grad_output[i];
             }
+            // A thread reads what all others have written: their queries, weights and gradients.
             sync_cube();
+            // Now the thread has a key, and sums up its row of both over the queries, in their
+            // order, so that the sums are the same in every run.
             if thread < key_len_here {
-                for i in 0..clamp_max(query_len - first, block) {
-                    let at = thread * comptime!(block + 1) + i;
-                    add::<N>(&mut grad_key, grad_scores[at], &left, i * width, width);
-                    add::<N>(&mut grad_value, weights[at], &right, i * width, width);
+                for i in 0..min(query_len - first_query, block) {
+                    let entry = thread * comptime!(block + 1) + i;
+                    add::<N>(&mut grad_key, grad_scores[entry], &left, i, head_vectors);
+                    add::<N>(&mut grad_value, weights[entry], &right, i, head_vectors);
                 }
             }
         }
-        first += block;
+        first_query += block;
     }
+    // Keys that no query attends to get zeros: the gradients are not initialized otherwise.
     if thread < key_len_here {
-        let row = (tile.batch * key_len + tile.first + thread) * comptime!(layout.key_width)
-            + tile.head * width;
+        let stride = comptime!(layout.key_stride);
+        let start = row_start(&tile, tile.first_row + thread, key_len, stride, layout);
         write::<T, N>(
             grad_key_value,
-            row + comptime!(layout.key_start),
+            start + comptime!(layout.key_start),
             &grad_key,
-            width,
+            head_vectors,
         );
         write::<T, N>(
             grad_key_value,
-            row + comptime!(layout.value_start),
+            start + comptime!(layout.value_start),
             &grad_value,
-            width,
+            head_vectors,
         );
     }
 }

@@ -38,11 +38,11 @@ pub(super) fn projected_cross_entropy(
         smoothing: label_smoothing as f32,
         factors,
     };
-    let real: Vec<usize> = (0..targets.len())
+    let counted: Vec<usize> = (0..targets.len())
         .filter(|row| targets[*row] != pad_id)
         .collect();
     // All chunks have about the same size, so that none is too small for all cores.
-    let num_chunks = real.len().div_ceil(ROWS_PER_CHUNK).max(1);
+    let num_chunks = counted.len().div_ceil(ROWS_PER_CHUNK).max(1);
     let mut results = Results {
         losses: Vec::new(),
         grad_hidden: vec![0.0; sizes.rows * sizes.d_in],
@@ -50,7 +50,7 @@ pub(super) fn projected_cross_entropy(
     };
     // In order and one at a time, each on all cores: the sum of their weight gradients does not
     // depend on threads.
-    for rows in real.chunks(real.len().div_ceil(num_chunks).max(1)) {
+    for rows in counted.chunks(counted.len().div_ceil(num_chunks).max(1)) {
         let targets: Vec<u32> = rows.iter().map(|row| targets[*row]).collect();
         work.chunk(rows, &targets, pad_id, &mut results);
     }
@@ -68,15 +68,20 @@ pub(super) fn projected_cross_entropy(
 /// The inputs that all chunks share.
 struct Work {
     sizes: Sizes,
+    /// `[rows, d_model]`.
     hidden: Contiguous,
+    /// `[d_model, vocab_size]`, or the other way around.
     weight: Contiguous,
+    /// ε.
     smoothing: f32,
     factors: Factors,
 }
 
 /// The results that chunks add to.
 struct Results {
+    /// One for each row that was processed.
     losses: Vec<RowLoss>,
+    /// `[rows, d_model]`, with zeros in rows of padding.
     grad_hidden: Vec<f32>,
     /// Empty before the first chunk.
     grad_weight: Vec<f32>,

@@ -38,6 +38,7 @@ pub(super) fn loss(
         Some(Counted { rows, targets, .. }) => (hidden.select(0, rows.clone().inner()), targets),
         None => (hidden, &targets.all),
     };
+    // From here on there are as many rows as count, plus some of padding.
     let chunks = Chunks::new(weight, layout, label_smoothing, pad_id, factors);
     let sums = chunks.sums(&counted_hidden, &targets.clone().inner().unsqueeze_dim(1));
     let [loss_sum, nll_sum] = sums.totals();
@@ -70,7 +71,9 @@ pub(super) fn loss(
 /// The gradients of the hidden states and of the weight, which the forward pass has computed.
 #[derive(Clone, Debug)]
 struct State {
+    /// `[rows, d_model]`, with zeros in rows that were left out.
     grad_hidden: Tensor<2>,
+    /// In the layout of the weight.
     grad_weight: Tensor<2>,
 }
 
@@ -96,6 +99,7 @@ pub(super) fn logit_gradients(
     if cfg!(feature = "plain") {
         return None;
     }
+    // `None` for a tensor on another backend.
     logits.clone().try_into_primitive::<Cube>().ok()?;
     let [rows, vocab_size] = logits.dims();
     let dtype = logits.dtype();

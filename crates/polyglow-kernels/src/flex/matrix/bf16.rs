@@ -222,9 +222,11 @@ enum Order {
 
 /// Writes the tiles of a strip: 32 lines from row `first` of `matrix` on.
 struct Fill<'a> {
+    /// The tiles of the strip, all of which are written.
     slots: &'a mut [MaybeUninit<Tile>],
     matrix: Matrix<'a>,
     order: Order,
+    /// The first row of the strip.
     first: usize,
 }
 

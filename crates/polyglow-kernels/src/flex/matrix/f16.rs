@@ -1,7 +1,7 @@
 //! Products of f16 values as GPUs compute them, imitated in f32: both factors are rounded to f16,
 //! products are added in f32, and each result is rounded to f16.
 //!
-//! Its purpose is to try a training in f16 without a GPU, and is slower than f32: both factors are
+//! It serves to try out training in f16 without a GPU, and is slower than f32: both factors are
 //! copied.
 
 use burn::tensor::f16;
@@ -29,7 +29,7 @@ pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     product
 }
 
-/// Adds [`product`] to a contiguous matrix, on all cores.
+/// Adds [`product`] to a contiguous matrix: on GPUs the product is rounded before it is added, too.
 pub(super) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
     sums.iter_mut()
         .zip(product(left, right))

@@ -30,7 +30,7 @@ use rayon::prelude::*;
 use super::Matrix;
 use crate::flex::vector::LANES;
 
-/// Vectors in a row of a panel.
+/// Vectors in a row of a panel: each element of `A` that is broadcast is multiplied twice.
 const VECTORS: usize = 2;
 /// Rows of the left factor in a task: a multiple of the rows in a tile (12, 8, 6 and 5), and few
 /// enough to stay in a cache while task after task multiplies them by another panel.
@@ -44,6 +44,7 @@ pub(crate) struct Panels {
     values: Vec<f32>,
     terms: usize,
     columns: usize,
+    /// Columns of a panel: [`VECTORS`] SIMD vectors.
     width: usize,
 }
 
@@ -198,6 +199,8 @@ fn with_other_stride(left: Matrix<'_>) -> Option<(Vec<f32>, usize)> {
 struct SharedPointer(*mut f32);
 
 impl SharedPointer {
+    /// The address of element `index`; a method, so that closures borrow the whole struct, which is
+    /// `Sync`, and not the pointer in it.
     fn add(&self, index: usize) -> *mut f32 {
         self.0.wrapping_add(index)
     }
@@ -226,6 +229,7 @@ impl WithSimd for Width {
 /// of the left factor. It need not be initialized.
 #[derive(Clone, Copy)]
 struct Output {
+    /// The element of the first row and the first column of the panel.
     start: *mut f32,
     /// Elements from a row to the next.
     stride: usize,

@@ -134,6 +134,7 @@ fn avx2_alone(task: Task<'_>) {
         finish,
         output,
     };
+    // Not more rows: the pairs of eight rows of 2 048 inputs would not fit into the first cache.
     // 4 x 1 sums in two vectors each, 4 vectors of weights and two of a row's pairs take 14 of 16
     // registers.
     in_tiles!(task, tile_avx2, [1 2 3 4], 1);

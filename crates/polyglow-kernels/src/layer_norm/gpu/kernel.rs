@@ -14,7 +14,7 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::dropout::gpu::draw::{Draw, scale_of};
+use crate::dropout::gpu::mask::{DropoutMask, scales_at};
 use crate::gpu::vector::{sum, zeros};
 
 /// Threads that share a row.
@@ -43,7 +43,7 @@ struct Position {
 
 /// The [`Position`] of this thread.
 #[cube]
-fn own() -> Position {
+fn position() -> Position {
     Position {
         lane: UNIT_POS as usize % LANES,
         row: UNIT_POS as usize / LANES,
@@ -62,13 +62,13 @@ pub(super) fn forward<T: Float, N: Size>(
     scales: &mut [f32],
     rows: u32,
     epsilon: f32,
-    draw: Draw,
+    mask: DropoutMask,
     #[comptime] layout: Layout,
     #[define(T)] _type: ElemType,
 ) {
     let width = comptime!(layout.width);
-    let own = own();
-    let row = CUBE_POS * ROWS + own.row;
+    let position = position();
+    let row = CUBE_POS * ROWS + position.row;
     let has_row = row < rows as usize;
     let mut sums = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut squares = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
@@ -77,12 +77,12 @@ pub(super) fn forward<T: Float, N: Size>(
     let mut sum = Vector::<f32, N>::new(0.0f32);
     #[unroll]
     for i in 0..comptime!(width.div_ceil(LANES)) {
-        let at = own.lane + i * LANES;
-        if has_row && at < width {
-            let index = row * width + at;
+        let column = position.lane + i * LANES;
+        if has_row && column < width {
+            let index = row * width + column;
             let mut value = Vector::<f32, N>::cast_from(input[index]);
             if comptime!(layout.has_dropout) {
-                value *= scale_of::<N>(&draw, index);
+                value *= scales_at::<N>(&mask, index);
             }
             if comptime!(layout.has_residual) {
                 value += residual[index];
@@ -93,31 +93,31 @@ pub(super) fn forward<T: Float, N: Size>(
     }
     let count = comptime!(width as f32) * f32::cast_from(N::value());
     // Threads without a row take part with zeros: the total has a barrier.
-    let mean = total::<N>(&mut sums, sum, own.row) / count;
+    let mean = total::<N>(&mut sums, sum, position.row) / count;
     // The squares of differences in a pass of their own, over registers: `mean(x²) - mean(x)²`
     // would lose digits.
     let mut sum = Vector::<f32, N>::new(0.0f32);
     #[unroll]
     for i in 0..comptime!(width.div_ceil(LANES)) {
-        if own.lane + i * LANES < width {
+        if position.lane + i * LANES < width {
             let centered = values[i] - Vector::new(mean);
             sum += centered * centered;
         }
     }
-    let variance = total::<N>(&mut squares, sum, own.row) / count;
+    let variance = total::<N>(&mut squares, sum, position.row) / count;
     let scale = 1.0f32 / (variance + epsilon).sqrt();
     if has_row {
         #[unroll]
         for i in 0..comptime!(width.div_ceil(LANES)) {
-            let at = own.lane + i * LANES;
-            if at < width {
+            let column = position.lane + i * LANES;
+            if column < width {
                 let value = (values[i] - Vector::new(mean)) * Vector::new(scale);
-                normalized[row * width + at] = value;
-                output[row * width + at] = value * gamma[at] + beta[at];
+                normalized[row * width + column] = value;
+                output[row * width + column] = value * gamma[column] + beta[column];
             }
         }
         // One of the threads of a row writes what all of them know.
-        if own.lane == 0 {
+        if position.lane == 0 {
             scales[row] = scale;
         }
     }
@@ -135,22 +135,23 @@ pub(super) fn backward<T: Float, N: Size>(
     grad_input: &mut [Vector<T, N>],
     grad_affine: &mut [Vector<f32, N>],
     rows: u32,
-    draw: Draw,
+    mask: DropoutMask,
     #[comptime] layout: Layout,
     #[comptime] writes_input: bool,
     #[define(T)] _type: ElemType,
 ) {
     let width = comptime!(layout.width);
-    let own = own();
+    let position = position();
     let mut means = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut products = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut grad_gamma = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let mut grad_beta = zeros::<N>(comptime!(width.div_ceil(LANES)));
+    // Elements in a row.
     let count = comptime!(width as f32) * f32::cast_from(N::value());
     // Rows `CUBE_POS * ROWS`, then those that are a whole grid of workgroups further, and so on.
     let mut first = CUBE_POS * ROWS;
     while first < rows as usize {
-        let row = first + own.row;
+        let row = first + position.row;
         let has_row = row < rows as usize;
         // `h = g * gamma` and `y`, with the sums of `h` and of `h * y`.
         let mut grad_normalized = zeros::<N>(comptime!(width.div_ceil(LANES)));
@@ -159,13 +160,13 @@ pub(super) fn backward<T: Float, N: Size>(
         let mut product = Vector::<f32, N>::new(0.0f32);
         #[unroll]
         for i in 0..comptime!(width.div_ceil(LANES)) {
-            let at = own.lane + i * LANES;
-            if has_row && at < width {
-                let own_grad = grad_output[row * width + at];
-                let value = normalized[row * width + at];
-                grad_gamma[i] += own_grad * value;
-                grad_beta[i] += own_grad;
-                grad_normalized[i] = own_grad * gamma[at];
+            let column = position.lane + i * LANES;
+            if has_row && column < width {
+                let grad = grad_output[row * width + column];
+                let value = normalized[row * width + column];
+                grad_gamma[i] += grad * value;
+                grad_beta[i] += grad;
+                grad_normalized[i] = grad * gamma[column];
                 values[i] = value;
                 sum += grad_normalized[i];
                 product += grad_normalized[i] * value;
@@ -173,15 +174,15 @@ pub(super) fn backward<T: Float, N: Size>(
         }
         // Every thread has read the sums of the rows before: shared memory may be overwritten.
         sync_cube();
-        let mean = total::<N>(&mut means, sum, own.row) / count;
-        let product = total::<N>(&mut products, product, own.row) / count;
+        let mean = total::<N>(&mut means, sum, position.row) / count;
+        let product = total::<N>(&mut products, product, position.row) / count;
         if has_row {
             let scale = Vector::new(scales[row]);
             #[unroll]
             for i in 0..comptime!(width.div_ceil(LANES)) {
-                let at = own.lane + i * LANES;
-                if at < width {
-                    let index = row * width + at;
+                let column = position.lane + i * LANES;
+                if column < width {
+                    let index = row * width + column;
                     // dx = scale (h - mean(h) - y * mean(h * y))
                     let value =
                         (grad_normalized[i] - Vector::new(mean) - values[i] * Vector::new(product))
@@ -190,7 +191,7 @@ pub(super) fn backward<T: Float, N: Size>(
                     if writes_input {
                         let mut dropped = value;
                         if comptime!(layout.has_dropout) {
-                            dropped *= scale_of::<N>(&draw, index);
+                            dropped *= scales_at::<N>(&mask, index);
                         }
                         grad_input[index] = Vector::cast_from(dropped);
                     }
@@ -199,7 +200,7 @@ pub(super) fn backward<T: Float, N: Size>(
         }
         first += CUBE_COUNT * ROWS;
     }
-    sum_rows::<N>(&grad_gamma, &grad_beta, grad_affine, &own, width);
+    sum_rows::<N>(&grad_gamma, &grad_beta, grad_affine, &position, width);
 }
 
 /// Writes the sums over all threads of the workgroup.
@@ -208,7 +209,7 @@ fn sum_rows<N: Size>(
     grad_gamma: &Array<Vector<f32, N>>,
     grad_beta: &Array<Vector<f32, N>>,
     grad_affine: &mut [Vector<f32, N>],
-    own: &Position,
+    position: &Position,
     #[comptime] width: usize,
 ) {
     // `gamma` first, then `beta`.
@@ -216,22 +217,22 @@ fn sum_rows<N: Size>(
     // One row of threads after the other, so that sums are the same in every run.
     for turn in 0..ROWS {
         sync_cube();
-        if own.row == turn {
+        if position.row == turn {
             #[unroll]
             for i in 0..comptime!(width.div_ceil(LANES)) {
-                let at = own.lane + i * LANES;
-                if at < width {
+                let column = position.lane + i * LANES;
+                if column < width {
                     if turn == 0 {
-                        all[at] = grad_gamma[i];
-                        all[width + at] = grad_beta[i];
+                        all[column] = grad_gamma[i];
+                        all[width + column] = grad_beta[i];
                     } else {
-                        all[at] += grad_gamma[i];
-                        all[width + at] += grad_beta[i];
+                        all[column] += grad_gamma[i];
+                        all[width + column] += grad_beta[i];
                     }
                     if turn == ROWS - 1 {
-                        let start = CUBE_POS * comptime!(2 * width) + at;
-                        grad_affine[start] = all[at];
-                        grad_affine[start + width] = all[width + at];
+                        let start = CUBE_POS * comptime!(2 * width) + column;
+                        grad_affine[start] = all[column];
+                        grad_affine[start + width] = all[width + column];
                     }
                 }
             }
@@ -241,8 +242,8 @@ fn sum_rows<N: Size>(
 
 /// The sum over the threads of a row, returned to each of them.
 #[cube]
-fn total<N: Size>(shared: &mut Shared<[f32]>, own: Vector<f32, N>, row: usize) -> f32 {
-    shared[UNIT_POS as usize] = sum::<N>(own);
+fn total<N: Size>(shared: &mut Shared<[f32]>, part: Vector<f32, N>, row: usize) -> f32 {
+    shared[UNIT_POS as usize] = sum::<N>(part);
     sync_cube();
     let mut total = 0.0f32;
     for lane in 0..LANES {

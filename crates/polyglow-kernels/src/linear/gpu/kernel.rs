@@ -54,8 +54,8 @@ pub(super) fn sum_columns<T: Float, N: Size>(
             let mut value = Vector::<f32, N>::cast_from(grad[index]);
             if comptime!(layout.has_relu) {
                 let zero = Vector::<f32, N>::new(0.0f32);
-                let is_open = Vector::<f32, N>::cast_from(active[index]).greater_than(&zero);
-                value = select_many(is_open, value * Vector::new(scale), zero);
+                let is_active = Vector::<f32, N>::cast_from(active[index]).greater_than(&zero);
+                value = select_many(is_active, value * Vector::new(scale), zero);
                 // The sums are of the rounded gradient, which the products read, too.
                 let rounded = Vector::<T, N>::cast_from(value);
                 written[index] = rounded;

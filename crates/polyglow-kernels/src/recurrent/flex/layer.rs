@@ -25,10 +25,10 @@ use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_bot
 use crate::{Cell, Direction, Factors};
 
 /// The most parts of a batch: more cores than this gain nothing.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 /// The fewest rows in a part: with fewer, the product of a position reads all weights for little
 /// work.
-const FEWEST_ROWS: usize = 8;
+const MIN_ROWS: usize = 8;
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
@@ -43,13 +43,13 @@ pub(crate) fn recurrent_layer(
     padding: Option<&Tensor<2, Bool>>,
 ) -> Option<Tensor<3>> {
     mode_of_both(projected, start)?;
-    let [batch, len, sums] = projected.dims();
+    let [batch, len, gates_len] = projected.dims();
     let sizes = Sizes {
         cell,
         direction,
         batch,
         len,
-        width: sums / cell.gates(),
+        width: gates_len / cell.gates(),
     };
     sizes.check([weight.dims(), start.dims()], bias.dims());
     let padding = sizes.padding(padding);
@@ -59,7 +59,7 @@ pub(crate) fn recurrent_layer(
     let (start, start_node) = read(start.clone());
     let ForwardResult {
         output,
-        before,
+        states_before,
         recurrent,
     } = sizes.forward([&projected, &weight, &bias, &start], &padding);
     let output = from_values(output, [batch, len, sizes.width]);
@@ -68,7 +68,7 @@ pub(crate) fn recurrent_layer(
         projected,
         weight,
         padding,
-        before,
+        states_before,
         recurrent,
     };
     Some(record(
@@ -85,6 +85,7 @@ struct Sizes {
     direction: Direction,
     batch: usize,
     len: usize,
+    /// Elements of a hidden state.
     width: usize,
 }
 
@@ -93,7 +94,7 @@ struct ForwardResult {
     /// `[batch, len, width]`.
     output: Vec<f32>,
     /// The states before the positions, `[batch, len, states * width]`.
-    before: Vec<f32>,
+    states_before: Vec<f32>,
     /// Their products with the weight plus the bias, `u`: `[batch, len, gates * width]`.
     recurrent: Vec<f32>,
 }
@@ -102,9 +103,9 @@ impl Sizes {
     /// Panics if shapes do not fit each other, or if there is nothing to read.
     fn check(self, [weight, start]: [[usize; 2]; 2], bias: [usize; 1]) {
         let expected = (
-            [self.width, self.sums()],
-            [self.batch, self.state()],
-            [self.sums()],
+            [self.width, self.gates_len()],
+            [self.batch, self.state_len()],
+            [self.gates_len()],
         );
         assert_eq!((weight, start, bias), expected, "a recurrent layer");
         // Chunks of length 0 panic.
@@ -115,12 +116,12 @@ impl Sizes {
     }
 
     /// Elements in a row of `p` or `u`.
-    fn sums(self) -> usize {
+    fn gates_len(self) -> usize {
         self.cell.gates() * self.width
     }
 
     /// Elements in a state.
-    fn state(self) -> usize {
+    fn state_len(self) -> usize {
         self.cell.states() * self.width
     }
 
@@ -146,14 +147,14 @@ impl Sizes {
     /// The number of rows in a part. It does not depend on the number of threads, because the bits
     /// of a product may depend on its number of rows.
     fn rows_per_part(self) -> usize {
-        let parts = (self.batch / FEWEST_ROWS).clamp(1, MOST_PARTS);
+        let parts = (self.batch / MIN_ROWS).clamp(1, MAX_PARTS);
         // A power of two, so that machines with 2, 4 or 8 cores have equal shares for each.
         self.batch.div_ceil(1 << parts.ilog2())
     }
 
     /// Whether the layer is too little work for several threads.
     fn is_small(self) -> bool {
-        self.batch * self.len * self.width * self.sums() < PARALLEL
+        self.batch * self.len * self.width * self.gates_len() < PARALLEL
     }
 
     /// The position that is read at a step.
@@ -173,39 +174,43 @@ impl Sizes {
     fn forward(self, inputs: [&Contiguous; 4], padding: &[bool]) -> ForwardResult {
         let len = self.len;
         let width = self.width;
-        let sums = self.sums();
-        let state = self.state();
+        let gates_len = self.gates_len();
+        let state_len = self.state_len();
         let mut output = vec![0.0; self.batch * len * width];
-        let mut before = vec![0.0; self.batch * len * state];
+        let mut states_before = vec![0.0; self.batch * len * state_len];
         // Begins as the bias in every row; products are added to it.
         let mut recurrent = inputs[2].slice().repeat(self.batch * len);
         let rows = self.rows_per_part();
-        let parts = [rows * len * width, rows * len * state, rows * len * sums];
+        let parts = [
+            rows * len * width,
+            rows * len * state_len,
+            rows * len * gates_len,
+        ];
         // The same parts in order or in parallel; a task writes its part of all three.
         if self.is_small() {
             output
                 .chunks_mut(parts[0])
-                .zip(before.chunks_mut(parts[1]))
+                .zip(states_before.chunks_mut(parts[1]))
                 .zip(recurrent.chunks_mut(parts[2]))
                 .enumerate()
-                .for_each(|(part, ((output, before), recurrent))| {
-                    let results = [output, before, recurrent];
+                .for_each(|(part, ((output, states_before), recurrent))| {
+                    let results = [output, states_before, recurrent];
                     self.forward_part(inputs, padding, part * rows, results);
                 });
         } else {
             output
                 .par_chunks_mut(parts[0])
-                .zip(before.par_chunks_mut(parts[1]))
+                .zip(states_before.par_chunks_mut(parts[1]))
                 .zip(recurrent.par_chunks_mut(parts[2]))
                 .enumerate()
-                .for_each(|(part, ((output, before), recurrent))| {
-                    let results = [output, before, recurrent];
+                .for_each(|(part, ((output, states_before), recurrent))| {
+                    let results = [output, states_before, recurrent];
                     self.forward_part(inputs, padding, part * rows, results);
                 });
         }
         ForwardResult {
             output,
-            before,
+            states_before,
             recurrent,
         }
     }
@@ -220,49 +225,53 @@ impl Sizes {
         results: [&mut [f32]; 3],
     ) {
         let [projected, weight, _, start] = inputs.map(Contiguous::slice);
-        let [output, before, recurrent] = results;
+        let [output, states_before, recurrent] = results;
         let Self {
             cell, len, width, ..
         } = self;
-        let sums = self.sums();
-        let state = self.state();
+        let gates_len = self.gates_len();
+        let state_len = self.state_len();
         let rows = output.len() / (len * width);
         // Contiguous, and overwritten at each position.
-        let mut states = start[first * state..][..rows * state].to_vec();
+        let mut states = start[first * state_len..][..rows * state_len].to_vec();
         for position in (0..len).map(|step| self.position(step)) {
             // u = h W + b, for the rows of the part at this position.
-            let products =
-                MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
-            let hidden = Matrix::strided(&states, rows, width, state);
+            let products = MatrixMut::strided(
+                &mut recurrent[position * gates_len..],
+                rows,
+                gates_len,
+                len * gates_len,
+            );
+            let hidden = Matrix::strided(&states, rows, width, state_len);
             // On this core: a product of few rows is too small to divide, and other parts have the
             // other cores.
             product_into(
                 products,
                 hidden,
-                Matrix::new(weight, width, sums),
+                Matrix::new(weight, width, gates_len),
                 1.0,
                 Store::Accumulate,
             );
-            for (row, state) in states.chunks_exact(state).enumerate() {
+            for (row, state) in states.chunks_exact(state_len).enumerate() {
                 // Kept for the gradient of the weight.
-                before[(row * len + position) * state.len()..][..state.len()]
+                states_before[(row * len + position) * state.len()..][..state.len()]
                     .copy_from_slice(state);
             }
             vectorized(Step {
                 cell,
                 width,
                 projected: Rows {
-                    values: &projected[(first * len + position) * sums..],
-                    stride: len * sums,
+                    values: &projected[(first * len + position) * gates_len..],
+                    stride: len * gates_len,
                 },
                 recurrent: Rows {
-                    values: &recurrent[position * sums..],
-                    stride: len * sums,
+                    values: &recurrent[position * gates_len..],
+                    stride: len * gates_len,
                 },
                 states: &mut states,
                 padding: self.padding_at(padding, position, first),
             });
-            for (row, state) in states.chunks_exact(state).enumerate() {
+            for (row, state) in states.chunks_exact(state_len).enumerate() {
                 output[(row * len + position) * width..][..width].copy_from_slice(&state[..width]);
             }
         }
@@ -273,11 +282,14 @@ impl Sizes {
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
+    /// `p`, `[batch, len, gates * width]`.
     projected: Contiguous,
+    /// `W`, `[width, gates * width]`.
     weight: Contiguous,
+    /// `[len, batch]`, or empty.
     padding: Vec<bool>,
     /// The states before, as in [`ForwardResult`]; computing them again would be the forward pass.
-    before: Vec<f32>,
+    states_before: Vec<f32>,
     /// The products, as in [`ForwardResult`].
     recurrent: Vec<f32>,
 }
@@ -291,14 +303,14 @@ impl State {
         let Sizes {
             cell, len, width, ..
         } = *sizes;
-        let sums = sizes.sums();
-        let state = sizes.state();
-        let rows = grad_start.len() / state;
-        let weight = Matrix::new(self.weight.slice(), width, sums).transposed();
+        let gates_len = sizes.gates_len();
+        let state_len = sizes.state_len();
+        let rows = grad_start.len() / state_len;
+        let weight = Matrix::new(self.weight.slice(), width, gates_len).transposed();
         // From the last position that was read to the first; `grad_start` is the gradient of the
         // states behind the position, and in the end of the first ones.
         for position in (0..len).rev().map(|step| sizes.position(step)) {
-            for (row, grads) in grad_start.chunks_exact_mut(state).enumerate() {
+            for (row, grads) in grad_start.chunks_exact_mut(state_len).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];
                 // A hidden state is an output and enters the next position, so its gradient has two
                 // addends. The gradient of an LSTM's memory, behind it in `grads`, has only the
@@ -312,33 +324,37 @@ impl State {
                 cell,
                 width,
                 projected: Rows {
-                    values: &self.projected.slice()[index * sums..],
-                    stride: len * sums,
+                    values: &self.projected.slice()[index * gates_len..],
+                    stride: len * gates_len,
                 },
                 recurrent: Rows {
-                    values: &self.recurrent[index * sums..],
-                    stride: len * sums,
+                    values: &self.recurrent[index * gates_len..],
+                    stride: len * gates_len,
                 },
                 states: Rows {
-                    values: &self.before[index * state..],
-                    stride: len * state,
+                    values: &self.states_before[index * state_len..],
+                    stride: len * state_len,
                 },
                 grads: grad_start,
                 padding: sizes.padding_at(padding, position, first),
                 grad_projected: RowsMut {
-                    values: &mut grad_projected[position * sums..],
-                    stride: len * sums,
+                    values: &mut grad_projected[position * gates_len..],
+                    stride: len * gates_len,
                 },
                 grad_recurrent: RowsMut {
-                    values: &mut grad_recurrent[position * sums..],
-                    stride: len * sums,
+                    values: &mut grad_recurrent[position * gates_len..],
+                    stride: len * gates_len,
                 },
             });
             // The gradient of the hidden state before through the product `u`: `du Wᵀ`. At padding
             // it is 0, because `du` is.
-            let grad_hidden = MatrixMut::strided(grad_start, rows, width, state);
-            let grad_products =
-                Matrix::strided(&grad_recurrent[position * sums..], rows, sums, len * sums);
+            let grad_hidden = MatrixMut::strided(grad_start, rows, width, state_len);
+            let grad_products = Matrix::strided(
+                &grad_recurrent[position * gates_len..],
+                rows,
+                gates_len,
+                len * gates_len,
+            );
             product_into(grad_hidden, grad_products, weight, 1.0, Store::Accumulate);
         }
     }
@@ -353,19 +369,20 @@ impl BackwardPass<4> for State {
         let Sizes {
             batch, len, width, ..
         } = self.sizes;
-        let sums = self.sizes.sums();
-        let kept = self.sizes.state();
+        let gates_len = self.sizes.gates_len();
+        let state_len = self.sizes.state_len();
         let gradient = Contiguous::new(gradient);
-        let mut grad_projected = vec![0.0; batch * len * sums];
-        let mut grad_recurrent = vec![0.0; batch * len * sums];
-        let mut grad_start = vec![0.0; batch * kept];
+        // Zeros: at padding nothing is written to the first two, and the last is added to.
+        let mut grad_projected = vec![0.0; batch * len * gates_len];
+        let mut grad_recurrent = vec![0.0; batch * len * gates_len];
+        let mut grad_start = vec![0.0; batch * state_len];
         let rows = self.sizes.rows_per_part();
-        let block = rows * len * sums;
+        let block = rows * len * gates_len;
         if self.sizes.is_small() {
             grad_projected
                 .chunks_mut(block)
                 .zip(grad_recurrent.chunks_mut(block))
-                .zip(grad_start.chunks_mut(rows * kept))
+                .zip(grad_start.chunks_mut(rows * state_len))
                 .enumerate()
                 .for_each(|(part, ((projected, recurrent), start))| {
                     let results = [projected, recurrent, start];
@@ -375,7 +392,7 @@ impl BackwardPass<4> for State {
             grad_projected
                 .par_chunks_mut(block)
                 .zip(grad_recurrent.par_chunks_mut(block))
-                .zip(grad_start.par_chunks_mut(rows * kept))
+                .zip(grad_start.par_chunks_mut(rows * state_len))
                 .enumerate()
                 .for_each(|(part, ((projected, recurrent), start))| {
                     let results = [projected, recurrent, start];
@@ -384,22 +401,22 @@ impl BackwardPass<4> for State {
         }
         // `hᵀ du` over all rows and positions at once. Padding adds nothing: there `du` is 0.
         let grad_weight = tracks_weight.then(|| {
-            let before = Matrix::strided(&self.before, batch * len, width, kept);
+            let states_before = Matrix::strided(&self.states_before, batch * len, width, state_len);
             let grad_weight = product(
-                before.transposed(),
-                Matrix::new(&grad_recurrent, batch * len, sums),
+                states_before.transposed(),
+                Matrix::new(&grad_recurrent, batch * len, gates_len),
                 Factors::F32,
             );
-            from_values(grad_weight, [width, sums])
+            from_values(grad_weight, [width, gates_len])
         });
         let grad_bias =
-            tracks_bias.then(|| from_values(sum_of_rows(&grad_recurrent, sums), [sums]));
-        let grad_projected = from_values(grad_projected, [batch, len, sums]);
+            tracks_bias.then(|| from_values(sum_of_rows(&grad_recurrent, gates_len), [gates_len]));
+        let grad_projected = from_values(grad_projected, [batch, len, gates_len]);
         [
             Some(grad_projected),
             grad_weight,
             grad_bias,
-            Some(from_values(grad_start, [batch, kept])),
+            Some(from_values(grad_start, [batch, state_len])),
         ]
     }
 }
@@ -468,11 +485,11 @@ mod tests {
                 (Cell::Lstm, Direction::Forward),
                 (Cell::Lstm, Direction::Backward),
             ] {
-                let sums = cell.gates() * width;
+                let gates_len = cell.gates() * width;
                 let inputs = Inputs {
-                    projected: random_tracked([batch, len, sums], 1.0),
-                    weight: random_tracked([width, sums], 1.0),
-                    bias: random_tracked([sums], 1.0),
+                    projected: random_tracked([batch, len, gates_len], 1.0),
+                    weight: random_tracked([width, gates_len], 1.0),
+                    bias: random_tracked([gates_len], 1.0),
                     start: random_tracked([batch, cell.states() * width], 1.0),
                 };
                 let padding: Vec<bool> = (0..batch * len)

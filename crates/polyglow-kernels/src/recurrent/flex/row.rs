@@ -14,7 +14,9 @@ use crate::flex::vector::{Kernel, LANES, sigmoid, tanh};
 /// Rows in a slice: row `i` begins at element `i * stride`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows<'a> {
+    /// Begins with the first element of row 0.
     pub(super) values: &'a [f32],
+    /// Elements from one row to the next.
     pub(super) stride: usize,
 }
 
@@ -77,15 +79,15 @@ impl Kernel for Step<'_> {
             states,
             padding,
         } = self;
-        let sums = cell.gates() * width;
+        let gates_len = cell.gates() * width;
         // One allocation for all rows of the task.
-        let mut gates = vec![0.0; sums];
+        let mut gates = vec![0.0; gates_len];
         for (row, state) in states.chunks_exact_mut(cell.states() * width).enumerate() {
             if padding.get(row) == Some(&true) {
                 continue;
             }
-            let projected = projected.row(row, sums);
-            let recurrent = recurrent.row(row, sums);
+            let projected = projected.row(row, gates_len);
+            let recurrent = recurrent.row(row, gates_len);
             match cell {
                 Cell::Tanh => tangents(projected, recurrent, state),
                 Cell::Gru => {
@@ -136,12 +138,15 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
 pub(super) struct StepBackward<'a> {
     pub(super) cell: Cell,
     pub(super) width: usize,
+    /// `p`.
     pub(super) projected: Rows<'a>,
+    /// `u`.
     pub(super) recurrent: Rows<'a>,
     /// The states before the position, `[rows, states * width]`.
     pub(super) states: Rows<'a>,
-    /// Contiguous, `[rows, states * width]`.
+    /// The gradients of the states: contiguous, `[rows, states * width]`.
     pub(super) grads: &'a mut [f32],
+    /// As in [`Step`].
     pub(super) padding: &'a [bool],
     /// The gradient of `p`; rows of padding are not written.
     pub(super) grad_projected: RowsMut<'a>,
@@ -166,18 +171,18 @@ impl Kernel for StepBackward<'_> {
         } = self;
         let mut grad_projected = self.grad_projected;
         let mut grad_recurrent = self.grad_recurrent;
-        let sums = cell.gates() * width;
-        let kept = cell.states() * width;
-        for (row, grads) in grads.chunks_exact_mut(kept).enumerate() {
+        let gates_len = cell.gates() * width;
+        let state_len = cell.states() * width;
+        for (row, grads) in grads.chunks_exact_mut(state_len).enumerate() {
             // Padding leaves the state as it is, so its gradient, too.
             if padding.get(row) == Some(&true) {
                 continue;
             }
-            let projected = projected.row(row, sums);
-            let recurrent = recurrent.row(row, sums);
-            let grad_projected = grad_projected.row(row, sums);
-            let grad_recurrent = grad_recurrent.row(row, sums);
-            let state = states.row(row, kept);
+            let projected = projected.row(row, gates_len);
+            let recurrent = recurrent.row(row, gates_len);
+            let grad_projected = grad_projected.row(row, gates_len);
+            let grad_recurrent = grad_recurrent.row(row, gates_len);
+            let state = states.row(row, state_len);
             match cell {
                 // The gates go where their gradients will be.
                 Cell::Tanh => tangents(projected, recurrent, grad_projected),
@@ -243,6 +248,7 @@ fn tangents(projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
 /// Computes `r`, `z` and `n`.
 #[inline(always)]
 fn gru_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usize) {
+    // `r` and `z`, in one loop.
     sigmoids(
         &projected[..2 * width],
         &recurrent[..2 * width],

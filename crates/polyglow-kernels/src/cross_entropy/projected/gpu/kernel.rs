@@ -15,7 +15,7 @@ use cubecl::prelude::*;
 
 use crate::gpu::vector::sum;
 
-/// Threads in a workgroup, a power of two.
+/// Threads in a workgroup, a power of two, because their results are joined by halves.
 pub(super) const THREADS: usize = 256;
 
 /// The parameters of the loss.
@@ -23,6 +23,7 @@ pub(super) const THREADS: usize = 256;
 pub(super) struct Smoothing {
     /// The size of the vocabulary, in vectors.
     vectors: u32,
+    /// The target of rows that do not count.
     pad_id: u32,
     /// The share of label smoothing, ε.
     share: f32,
@@ -47,7 +48,7 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
     if row < rows as usize {
         let (log_sum, sum) = sums::<T, N>(logits, row * width, width);
         let target = u32::cast_from(targets[row]);
-        let is_real = target != smoothing.pad_id;
+        let not_padding = target != smoothing.pad_id;
         let count = f32::cast_from(smoothing.vectors * N::value() as u32);
         if thread == 0 {
             let target_vector =
@@ -62,11 +63,11 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
                     logit,
                 );
             }
-            let plain = log_sum - logit;
+            let nll = log_sum - logit;
             let uniform = log_sum - sum / count;
-            let smoothed = plain * (1.0f32 - smoothing.share) + uniform * smoothing.share;
-            losses[row] = select(is_real, smoothed, f32::new(0.0));
-            losses[rows as usize + row] = select(is_real, plain, f32::new(0.0));
+            let smoothed = nll * (1.0f32 - smoothing.share) + uniform * smoothing.share;
+            losses[row] = select(not_padding, smoothed, f32::new(0.0));
+            losses[rows as usize + row] = select(not_padding, nll, f32::new(0.0));
         }
         // `softmax(x) - ε / V`, and `1 - ε` less at the target.
         let spread = smoothing.share / count;
@@ -81,7 +82,7 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
                 let expected = spread + select(is_target, 1.0f32 - smoothing.share, f32::new(0.0));
                 values.insert(
                     i,
-                    select(is_real, values.extract(i) - expected, f32::new(0.0)),
+                    select(not_padding, values.extract(i) - expected, f32::new(0.0)),
                 );
             }
             grads[row * width + at] = Vector::cast_from(values);
@@ -99,21 +100,22 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
     // Lower than any logit; WGSL has no literal for minus infinity.
     let mut own_largest = f32::new(-1e30);
     let mut own_total = f32::new(0.0);
+    // The sum of the logits themselves, for the part of label smoothing.
     let mut own_sum = Vector::<f32, N>::new(0.0f32);
     let thread = UNIT_POS as usize;
     let mut at = thread;
     while at < width {
         let values = Vector::<f32, N>::cast_from(logits[start + at]);
         own_sum += values;
-        let mut best = values.extract(0usize);
+        let mut new_largest = values.extract(0usize);
         #[unroll]
         for i in 1..N::value() {
-            best = best.max(values.extract(i));
+            new_largest = new_largest.max(values.extract(i));
         }
         // The online softmax: a new maximum scales the sum so far.
-        if best > own_largest {
-            own_total *= (own_largest - best).exp();
-            own_largest = best;
+        if new_largest > own_largest {
+            own_total *= (own_largest - new_largest).exp();
+            own_largest = new_largest;
         }
         let weights = (values - Vector::new(own_largest)).exp();
         own_total += sum::<N>(weights);
@@ -130,15 +132,16 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
         if thread < half {
             let left = largest[thread];
             let right = largest[thread + half];
-            let best = left.max(right);
-            let total =
-                totals[thread] * (left - best).exp() + totals[thread + half] * (right - best).exp();
+            let new_largest = left.max(right);
+            let total = totals[thread] * (left - new_largest).exp()
+                + totals[thread + half] * (right - new_largest).exp();
             let sum = sums[thread] + sums[thread + half];
-            largest[thread] = best;
+            largest[thread] = new_largest;
             totals[thread] = total;
             sums[thread] = sum;
         }
     }
+    // All threads read the result of the first.
     sync_cube();
     (largest[0] + totals[0].ln(), sums[0])
 }

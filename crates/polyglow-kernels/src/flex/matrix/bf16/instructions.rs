@@ -92,6 +92,7 @@ impl Drop for Session {
 struct Imitation<'a> {
     left: &'a [Tile],
     right: &'a [Tile],
+    /// Overwritten.
     sums: &'a mut Sums,
 }
 

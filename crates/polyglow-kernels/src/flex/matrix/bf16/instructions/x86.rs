@@ -40,6 +40,7 @@ static HAS_AMX: LazyLock<bool> = LazyLock::new(|| {
 fn may_use_tiles() -> bool {
     #[cfg(target_os = "linux")]
     {
+        // `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`.
         const ARCH_PRCTL: usize = 158;
         const REQUEST_PERMISSION: usize = 0x1023;
         const TILE_DATA: usize = 18;
@@ -84,8 +85,10 @@ struct TileConfig {
     rows: [u8; 16],
 }
 
+/// Eight tiles of 16 rows of 64 bytes: 16 pairs of bf16, or 16 sums.
 static CONFIG: TileConfig = {
     let mut config = TileConfig {
+        // Palette 1 has eight tiles of at most 16 rows of 64 bytes.
         palette: 1,
         zeros: [0; 15],
         bytes: [0; 16],
