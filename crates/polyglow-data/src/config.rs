@@ -9,7 +9,7 @@ mod validate;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,11 @@ pub struct DataConfig {
     /// the program has registered them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<String>,
+    /// Whether training text is cleaned before it is read, as `polyglow clean` does it: repaired, and
+    /// without pairs that are no translation, that repeat others, or that are in a held-out set;
+    /// default false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub clean: bool,
     /// Length in positions of the windows in which one-sided text is read, as a stream across the
     /// ends of lines. If missing, the text is read line by line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,6 +189,16 @@ pub const LEARNED: &str = "learned";
 const DEFAULT_MAX_LEN: usize = 256;
 const DEFAULT_MAX_LENGTH_RATIO: f64 = 9.0;
 
+/// Whether a key is left out of a config that is written: old configs are then written as they
+/// were.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 impl Default for DataConfig {
     fn default() -> Self {
         Self {
@@ -197,6 +212,7 @@ impl Default for DataConfig {
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
             filters: Vec::new(),
+            clean: false,
             context_len: None,
             max_examples: None,
             images: None,
@@ -234,6 +250,19 @@ impl DataConfig {
     pub fn has_valid(&self) -> bool {
         // Every embedded corpus has one.
         self.corpus.is_some() || self.valid.is_some()
+    }
+
+    /// Whether all word alignments are learned from the text.
+    pub fn learns_alignments(&self) -> bool {
+        let is_learned = |path: &PathBuf| path == Path::new(LEARNED);
+        let listed = match &self.train {
+            Some(TrainFiles::Weighted(list)) => list
+                .iter()
+                .filter_map(|entry| entry.alignments.as_ref())
+                .all(is_learned),
+            _ => true,
+        };
+        self.is_aligned() && listed && self.alignments.as_ref().is_none_or(is_learned)
     }
 
     /// Whether at least some of the training text comes with word alignments.

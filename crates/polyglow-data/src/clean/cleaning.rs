@@ -60,7 +60,10 @@ pub enum Reading {
 pub struct Cleaning {
     cleaner: Cleaner,
     fates: Vec<Fate>,
-    report: CleanReport,
+    /// The number of the first pair of each part of the corpus.
+    starts: Vec<u64>,
+    languages: BTreeMap<&'static str, u64>,
+    estimates: BTreeMap<&'static str, f64>,
 }
 
 /// What becomes of a pair.
@@ -123,7 +126,9 @@ impl Cleaning {
         let mut cleaning = Self {
             cleaner,
             fates: Vec::new(),
-            report: CleanReport::default(),
+            starts: Vec::new(),
+            languages: BTreeMap::new(),
+            estimates: BTreeMap::new(),
         };
         let mut sample = cleaning.read_rules(corpus, progress)?;
         let pairs: Vec<&Pair> = sample.iter().map(|sampled| &sampled.pair).collect();
@@ -134,7 +139,7 @@ impl Cleaning {
         if let Some(lexical) = Lexical::learn(&sample) {
             cleaning.read_meanings(corpus, &lexical, progress)?;
             for (key, share) in lexical.estimates() {
-                *cleaning.report.estimates.entry(key).or_default() += share;
+                *cleaning.estimates.entry(key).or_default() += share;
             }
         }
         Ok(cleaning)
@@ -147,7 +152,7 @@ impl Cleaning {
         progress: &mut dyn FnMut(Reading, u64),
     ) -> Result<Vec<Sampled>, DataError> {
         let mut sample = Sample::default();
-        each_chunk(corpus, |start, pairs| {
+        self.starts = each_chunk(corpus, |start, pairs| {
             progress(Reading::Rules, start);
             let inspected: Vec<Inspected> = pairs
                 .par_iter()
@@ -186,15 +191,13 @@ impl Cleaning {
                     Judgment::Swapped => self.fates[index] = self.swap(index as u64, pair),
                     Judgment::Foreign { code, .. } => {
                         self.fates[index] = removed_for(LANGUAGE);
-                        *self
-                            .report
-                            .languages
-                            .entry(code.unwrap_or("the other side's"))
-                            .or_default() += 1;
+                        let language = code.unwrap_or("the other side's");
+                        *self.languages.entry(language).or_default() += 1;
                     }
                 }
             }
-        })
+        })?;
+        Ok(())
     }
 
     /// Exchanges the sides of a pair, which may then repeat another one.
@@ -273,35 +276,63 @@ impl Cleaning {
         }
     }
 
-    /// Returns what becomes of a pair of the corpus, by its number from 0, and counts it.
-    pub fn take(&mut self, index: u64, pair: &Pair) -> Cleaned {
+    /// Returns what becomes of a pair of the corpus, by its number from 0.
+    pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
         let (mut cleaned, repairs) = self.cleaner.repair(pair);
-        let removed = match self.fates[index as usize] {
-            Fate::Removed(reason) => reasons().nth(usize::from(reason)),
-            Fate::Stays | Fate::StaysSwapped => None,
-        };
+        let fate = self.fates[index as usize];
         self.apply(index, &mut cleaned);
-        let is_swapped = self.fates[index as usize] == Fate::StaysSwapped;
-        self.report.pairs += 1;
-        if let Some(reason) = removed {
-            *self.report.removed.entry(reason.key).or_default() += 1;
-        } else {
-            self.report.kept += 1;
-            for name in repairs.names().chain(is_swapped.then_some("swapped")) {
-                *self.report.repaired.entry(name).or_default() += 1;
-            }
-        }
         Cleaned {
             pair: cleaned,
             repairs,
-            is_swapped,
-            removed,
+            is_swapped: fate == Fate::StaysSwapped,
+            removed: fate.reason(),
         }
     }
 
-    /// Returns what was counted so far.
-    pub fn report(&self) -> &CleanReport {
-        &self.report
+    /// Returns the number in the corpus of the first pair of a part, by the number of the part.
+    pub fn start(&self, part: usize) -> u64 {
+        self.starts[part]
+    }
+
+    /// Returns how many pairs stay and are removed. Repairs are not counted, which are made when a pair
+    /// is read: see [`CleanReport::count_repairs`].
+    pub fn report(&self) -> CleanReport {
+        let mut report = CleanReport {
+            pairs: self.fates.len() as u64,
+            languages: self.languages.clone(),
+            estimates: self.estimates.clone(),
+            ..CleanReport::default()
+        };
+        let mut counts = vec![0_u64; reasons().count()];
+        for fate in &self.fates {
+            match *fate {
+                Fate::Removed(reason) => counts[usize::from(reason)] += 1,
+                Fate::Stays | Fate::StaysSwapped => report.kept += 1,
+            }
+        }
+        let removed = reasons().map(|reason| reason.key).zip(counts);
+        report.removed = removed.filter(|(_, count)| *count > 0).collect();
+        report
+    }
+}
+
+impl Fate {
+    /// Returns why a pair is removed; `None` if it stays.
+    fn reason(self) -> Option<Reason> {
+        match self {
+            Self::Removed(reason) => reasons().nth(usize::from(reason)),
+            Self::Stays | Self::StaysSwapped => None,
+        }
+    }
+}
+
+impl CleanReport {
+    /// Counts what was repaired in a pair that stays.
+    pub fn count_repairs(&mut self, cleaned: &Cleaned) {
+        let swapped = cleaned.is_swapped.then_some("swapped");
+        for name in cleaned.repairs.names().chain(swapped) {
+            *self.repaired.entry(name).or_default() += 1;
+        }
     }
 }
 
@@ -315,11 +346,16 @@ fn learn_profiles(corpus: &Corpus) -> Result<[SideProfile; 2], DataError> {
 }
 
 /// Reads the pairs of all parts of a corpus, and visits some thousand at a time with the number of the
-/// first.
-fn each_chunk(corpus: &Corpus, mut visit: impl FnMut(u64, Vec<Pair>)) -> Result<(), DataError> {
+/// first. Returns the number of the first pair of each part.
+fn each_chunk(
+    corpus: &Corpus,
+    mut visit: impl FnMut(u64, Vec<Pair>),
+) -> Result<Vec<u64>, DataError> {
     let mut start = 0;
+    let mut starts = Vec::new();
     let mut chunk = Vec::with_capacity(CHUNK);
     for part in corpus.parts() {
+        starts.push(start + chunk.len() as u64);
         for pair in part.pairs()? {
             chunk.push(pair?);
             if chunk.len() == CHUNK {
@@ -329,7 +365,7 @@ fn each_chunk(corpus: &Corpus, mut visit: impl FnMut(u64, Vec<Pair>)) -> Result<
         }
     }
     visit(start, chunk);
-    Ok(())
+    Ok(starts)
 }
 
 fn removed_for(reason: Reason) -> Fate {

@@ -39,6 +39,7 @@ impl DataConfig {
                 "needs parallel text, and this model reads text of one side".to_owned(),
             ));
         }
+        self.validate_clean(content)?;
         if self.max_examples == Some(0) {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
         }
@@ -64,6 +65,25 @@ impl DataConfig {
                 "data.max_length_ratio",
                 format!("must be at least 1, not {}", self.max_length_ratio),
             ));
+        }
+        Ok(())
+    }
+
+    /// Checks what text can be cleaned.
+    fn validate_clean(&self, content: Content) -> Result<(), DataError> {
+        if !self.clean {
+            return Ok(());
+        }
+        if content != Content::PAIRS {
+            let problem = "needs parallel text, and this model reads other text; set it to false";
+            return Err(wrong("data.clean", problem.to_owned()));
+        }
+        if self.is_aligned() && !self.learns_alignments() {
+            let problem = format!(
+                "leaves out pairs, of which the alignments have lines: take \"{LEARNED}\" for these, or \
+                 clean and align the text beforehand"
+            );
+            return Err(wrong("data.clean", problem));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::clean::cleaning::CleanReport;
 use crate::config::{
     Content, DataConfig, GOLD, LEARNED, SourceKind, Split, TargetKind, WeightedPath, no_such_set,
     wrong,
@@ -12,6 +13,7 @@ use crate::pair::Pair;
 use crate::toy::{Embedded, Toy};
 
 mod captions;
+mod cleaned;
 mod images;
 mod labeled;
 mod learned;
@@ -20,11 +22,15 @@ mod part;
 mod sample;
 mod text;
 
+use cleaned::{CleanPart, CleanText};
 pub use images::{read_image, read_images};
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
 use part::{Alignments, Source, TextHasher};
 pub use sample::Sample;
+
+/// The version of what `data.clean` does: ids that were made by another one are made again.
+const CLEAN_VERSION: u32 = 1;
 
 /// The text of one split: its files exist, but are not yet read. Embedded corpora and images are
 /// held in memory.
@@ -57,6 +63,8 @@ pub struct Corpus {
     max_examples: Option<u64>,
     /// The seed by which a sample is drawn.
     seed: Option<u64>,
+    /// The text that its parts are cleaned with, if they are.
+    clean: Option<Arc<CleanText>>,
 }
 
 /// SHA-256 hashes of a corpus.
@@ -77,7 +85,10 @@ impl Corpus {
     /// [`DataError::MissingFile`] for a file that does not exist, [`DataError::Config`] for a split
     /// that the configuration lacks.
     pub fn open(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
-        let corpus = Self::open_whole(config, content, split)?;
+        let mut corpus = Self::open_whole(config, content, split)?;
+        if config.clean && split == Split::Train {
+            corpus = corpus.cleaned(held_out(config, content)?);
+        }
         let max_examples = if split == Split::Train {
             config.max_examples
         } else {
@@ -88,6 +99,26 @@ impl Corpus {
             max_examples,
             ..corpus
         })
+    }
+
+    /// Returns the corpus without what is no translation, and without sentences of held-out sets. The
+    /// text is read, all of it and three times, when its pairs are asked for.
+    fn cleaned(mut self, held_out: Vec<Self>) -> Self {
+        let text = Arc::new(CleanText::new(self.clone(), held_out));
+        for (part, number) in self.parts.iter_mut().zip(0..) {
+            part.clean = Some(CleanPart {
+                text: Arc::clone(&text),
+                part: number,
+            });
+        }
+        self.clean = Some(text);
+        self
+    }
+
+    /// Returns how many pairs `data.clean` leaves out, if the text has been read; `None` if not, or if
+    /// it is not cleaned.
+    pub fn clean_report(&self) -> Option<CleanReport> {
+        self.clean.as_ref()?.report()
     }
 
     /// Opens a split without a limit on its examples.
@@ -265,8 +296,25 @@ impl Corpus {
         for part in &self.parts {
             part.hash(&mut hasher)?;
         }
+        if let Some(text) = &self.clean {
+            hasher.update(format!("cleaned, version {CLEAN_VERSION}"));
+            for part in text.held_out().iter().flat_map(Self::parts) {
+                part.hash(&mut hasher)?;
+            }
+        }
         Ok(hasher)
     }
+}
+
+/// Opens the validation and test sets, whose sentences must not be trained on.
+///
+/// # Errors
+/// As [`Corpus::open`].
+pub fn held_out(config: &DataConfig, content: Content) -> Result<Vec<Corpus>, DataError> {
+    let mut splits: Vec<Split> = config.test_names().into_iter().map(Split::Test).collect();
+    splits.extend(config.has_valid().then_some(Split::Valid));
+    let open = |split| Corpus::open(config, content, split);
+    splits.into_iter().map(open).collect()
 }
 
 /// Generates a split of parallel text; with the word alignments that `data.alignments` names.

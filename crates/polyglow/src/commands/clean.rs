@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use polyglow_data::clean::cleaning::{CleanReport, Cleaning, Reading, reasons};
-use polyglow_data::config::{Content, Split};
-use polyglow_data::corpus::Corpus;
+use polyglow_data::config::Content;
+use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::file::NewFile;
 use polyglow_data::pair::Pair;
 use serde::Serialize;
 
-use super::pairs::{Pairs, PairsArgs};
+use super::pairs::PairsArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 
@@ -65,26 +65,25 @@ struct Sample {
 /// The config is wrong, its text has no pairs, or there is something at `--out` already (exit code
 /// 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
-    let text = args.text.open("clean")?;
+    let text = args.text.open_uncleaned("clean")?;
     let out = args.out.as_deref().filter(|_| !args.dry_run);
     if let Some(dir) = out {
         // Before the work.
         check_free(dir)?;
     }
-    let held_out = held_out(&text)?;
+    let held_out = match &text.config {
+        Some(config) => held_out(&config.data, Content::PAIRS)?,
+        None => Vec::new(),
+    };
     let mut activity = Activity::new();
-    let mut cleaning = Cleaning::of(&text.corpus, &held_out, &mut |reading, pairs| {
+    let cleaning = Cleaning::of(&text.corpus, &held_out, &mut |reading, pairs| {
         activity.show(format!("{}: {pairs} pairs", title(reading)));
     })?;
     let mut output = out
         .map(|dir| CleanFiles::create(dir, &text.languages))
         .transpose()?;
     activity.show("writing".to_owned());
-    let samples = write(&mut cleaning, &text.corpus, output.as_mut())?;
-    let report = Report {
-        counts: cleaning.report().clone(),
-        samples,
-    };
+    let report = write(&cleaning, &text.corpus, output.as_mut())?;
     if let Some(files) = output {
         files.commit(&report)?;
     }
@@ -102,18 +101,6 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the validation and test sets of a config, whose sentences must not be trained on.
-fn held_out(text: &Pairs) -> anyhow::Result<Vec<Corpus>> {
-    let Some(config) = &text.config else {
-        return Ok(Vec::new());
-    };
-    let data = &config.data;
-    let mut splits: Vec<Split> = data.test_names().into_iter().map(Split::Test).collect();
-    splits.extend(data.has_valid().then_some(Split::Valid));
-    let open = |split| Ok(Corpus::open(data, Content::PAIRS, split)?);
-    splits.into_iter().map(open).collect()
-}
-
 /// Says what a reading of the text looks at.
 fn title(reading: Reading) -> &'static str {
     match reading {
@@ -123,21 +110,23 @@ fn title(reading: Reading) -> &'static str {
     }
 }
 
-/// Writes all pairs, and returns some of those that are removed, by their reason.
+/// Writes all pairs, and returns what was done, with some pairs of each reason.
 fn write(
-    cleaning: &mut Cleaning,
+    cleaning: &Cleaning,
     train: &Corpus,
     mut output: Option<&mut CleanFiles>,
-) -> anyhow::Result<BTreeMap<&'static str, Vec<Sample>>> {
+) -> anyhow::Result<Report> {
+    let mut counts = cleaning.report();
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     let mut index = 0;
     for part in train.parts() {
         let file = part.name();
         for (line, pair) in (1..).zip(part.pairs()?) {
             let pair = pair?;
-            let cleaned = cleaning.take(index, &pair);
+            let cleaned = cleaning.cleaned(index, &pair);
             index += 1;
             let Some(reason) = cleaned.removed else {
+                counts.count_repairs(&cleaned);
                 if let Some(files) = &mut output {
                     files.keep(&cleaned.pair)?;
                 }
@@ -157,7 +146,7 @@ fn write(
             }
         }
     }
-    Ok(samples)
+    Ok(Report { counts, samples })
 }
 
 /// Makes sure that a directory is not there yet, or is empty.

@@ -43,6 +43,18 @@ impl PairsArgs {
     /// # Errors
     /// The config is wrong, or its model reads no pairs (exit code 2); a file is missing.
     pub(super) fn open(&self, command: &str) -> anyhow::Result<Pairs> {
+        self.open_with(command, |_| ())
+    }
+
+    /// As [`Self::open`], with the text as it is, whatever `data.clean` says.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) fn open_uncleaned(&self, command: &str) -> anyhow::Result<Pairs> {
+        self.open_with(command, |config| config.data.clean = false)
+    }
+
+    fn open_with(&self, command: &str, change: impl FnOnce(&mut Config)) -> anyhow::Result<Pairs> {
         if let (Some(src), Some(tgt)) = (&self.src, &self.tgt) {
             return Ok(Pairs {
                 config: None,
@@ -53,7 +65,8 @@ impl PairsArgs {
         let Some(path) = &self.config else {
             return Err(usage(anyhow!("give a config, or `--src` and `--tgt`")));
         };
-        let config = Config::load(path, &self.overrides)?;
+        let mut config = Config::load(path, &self.overrides)?;
+        change(&mut config);
         if !config.content().is_parallel() {
             let error = anyhow!(
                 "`{command}` reads pairs of sentences, and this config's model reads others"

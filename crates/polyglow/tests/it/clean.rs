@@ -228,3 +228,45 @@ fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says()
         "{report}"
     );
 }
+
+#[test]
+fn a_training_cleans_its_text_itself() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    let settings = "model.preset = 'tiny'\ntokenizer.kind = 'word'\ndata.clean = true\n";
+    write(&sandbox, "c.toml", &(settings.to_owned() + CONFIG));
+    let (_, message) = sandbox.succeed(&["train", "c.toml", "--run", "run"]);
+    assert!(message.contains("cleaned: 4 of 9 pairs stay"), "{message}");
+    let vocabulary = fs::read_to_string(sandbox.path().join("run/tokenizer.tgt.json"));
+    let vocabulary = vocabulary.expect("it is there");
+    assert!(vocabulary.contains("groß") && !vocabulary.contains("Hunde"));
+    // Another held-out set makes another text, which the run was not trained on.
+    write(&sandbox, "test.en", "the bear sleeps\n");
+    let again = [
+        "train",
+        "c.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.max_steps=2",
+    ];
+    let message = sandbox.fail(2, &again);
+    assert!(message.contains("text"), "{message}");
+    // A command that only looks at the text sees it cleaned, `clean` as it is.
+    let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run"]);
+    assert!(printed.contains("of 9 pairs stay"), "{printed}");
+    let message = sandbox.fail(
+        2,
+        &[
+            "clean",
+            "c.toml",
+            "--dry-run",
+            "--set",
+            "data.alignments=links",
+        ],
+    );
+    assert!(
+        message.contains("`data.clean`: leaves out pairs"),
+        "{message}"
+    );
+}

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::cleaned::Cleaner;
 use super::{labeled, text};
 use crate::error::DataError;
 use crate::image_set::ImageSet;
@@ -19,6 +20,8 @@ use crate::tagged::TaggedSentences;
 pub struct Pairs {
     pub(super) reader: Reader,
     pub(super) is_text: bool,
+    /// Cleans the pairs, of which some are then left out.
+    pub(super) cleaner: Option<Cleaner>,
 }
 
 /// The source of the pairs, and how far it was read.
@@ -50,7 +53,29 @@ impl Iterator for Pairs {
     type Item = Result<Pair, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut next = match &mut self.reader {
+        let mut next = self.reader.next();
+        if let Some(cleaner) = &mut self.cleaner {
+            while let Some(Ok(pair)) = &next {
+                if let Some(cleaned) = cleaner.clean(pair) {
+                    next = Some(Ok(cleaned));
+                    break;
+                }
+                next = self.reader.next();
+            }
+        }
+        if self.is_text
+            && let Some(Ok(pair)) = &mut next
+        {
+            pair.src.clear();
+        }
+        next
+    }
+}
+
+impl Reader {
+    /// Reads the next pair as it is in the source.
+    fn next(&mut self) -> Option<Result<Pair, DataError>> {
+        match self {
             Reader::Embedded { pairs, next } => {
                 *next += 1;
                 pairs.get(*next - 1).cloned().map(Ok)
@@ -75,13 +100,7 @@ impl Iterator for Pairs {
                     })
                 })
             }
-        };
-        if self.is_text
-            && let Some(Ok(pair)) = &mut next
-        {
-            pair.src.clear();
         }
-        next
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
+use super::cleaned::CleanPart;
 use super::pairs::{Pairs, Reader};
 use crate::alignment::{Link, LinkLines};
 use crate::config::{GOLD, LEARNED, wrong};
@@ -26,6 +27,8 @@ pub struct Part {
     pub(super) alignments: Option<Alignments>,
     /// Whether only the targets are read.
     pub(super) is_text: bool,
+    /// The text that it is cleaned with, if it is.
+    pub(super) clean: Option<CleanPart>,
 }
 
 /// Where word alignments come from.
@@ -137,6 +140,7 @@ impl Part {
             weight,
             alignments: None,
             is_text: false,
+            clean: None,
         }
     }
 
@@ -188,6 +192,7 @@ impl Part {
         Ok(Pairs {
             reader,
             is_text: self.is_text,
+            cleaner: self.clean.as_ref().map(CleanPart::begin).transpose()?,
         })
     }
 

@@ -46,6 +46,9 @@ pub(super) fn tokenizers(
         Some(origin) => origin.tokenizers(config, &text.train)?,
         None => None,
     };
+    if config.data.clean {
+        observer.activity("cleaning the training text");
+    }
     let tokenizers = match carried {
         Some(tokenizers) => tokenizers,
         None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| {
@@ -118,6 +121,10 @@ pub(super) fn encode(
         IdCache::open_or_build(&path, corpus, tokenizers, filter.as_deref(), &mut progress)?;
     let (cache, report) = opened;
     observer.idle();
+    if let Some(cleaned) = text.train.clean_report() {
+        let (kept, pairs) = (cleaned.kept, cleaned.pairs);
+        tracing::info!("training text, cleaned: {kept} of {pairs} pairs stay");
+    }
     tracing::info!("training text: {report}");
     if facts.gives_labels() && report.tgt.unknown > 0 {
         return Err(unknown_labels());
