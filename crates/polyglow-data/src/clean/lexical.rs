@@ -18,7 +18,7 @@ use rayon::prelude::*;
 
 use crate::example::Reason;
 use crate::pair::Pair;
-use crate::random::Random;
+use crate::random::{Random, mix, shuffle};
 use decoys::{Decoy, Kind, decoys};
 use features::{Features, Fold, Lengths, Side};
 use regression::{Labeled, Regression};
@@ -70,7 +70,7 @@ pub struct Lexical {
 
 /// What is learned in a round.
 struct Model {
-    /// For pairs of even and of odd numbers, each learned from the others.
+    /// For both halves of the pairs, each learned from the other: see [`fold`].
     folds: [Fold; 2],
     lengths: Lengths,
     heads: Vec<Head>,
@@ -87,7 +87,6 @@ struct Head {
 struct Item {
     src: Side,
     tgt: Side,
-    /// 0 for an even number in the corpus, 1 for an odd one.
     fold: usize,
 }
 
@@ -103,7 +102,7 @@ impl Lexical {
                 items.push(Item {
                     src: Side::new(pair.src.clone(), src),
                     tgt: Side::new(pair.tgt.clone(), tgt),
-                    fold: (index % 2) as usize,
+                    fold: fold(*index),
                 });
             }
         }
@@ -133,7 +132,7 @@ impl Lexical {
         if src.words.is_empty() || tgt.words.is_empty() {
             return None;
         }
-        let features = self.model.features(&src, &tgt, (index % 2) as usize);
+        let features = self.model.features(&src, &tgt, fold(index));
         self.model.refuse(&features).map(reason)
     }
 
@@ -165,13 +164,13 @@ impl Model {
                 .collect();
             Fold::learn(&pairs, sizes)
         };
-        let (even, odd) = rayon::join(|| learn(0), || learn(1));
+        let (first, second) = rayon::join(|| learn(0), || learn(1));
         let lengths: Vec<(usize, usize)> = right
             .iter()
             .map(|item| (item.src.words.len(), item.tgt.words.len()))
             .collect();
         let mut model = Self {
-            folds: [even, odd],
+            folds: [first, second],
             lengths: Lengths::learn(&lengths),
             heads: Vec::new(),
         };
@@ -179,15 +178,15 @@ impl Model {
             .par_iter()
             .map(|item| model.features(&item.src, &item.tgt, item.fold))
             .collect();
-        let step = features.len().div_ceil(POSITIVES);
-        let positives: Vec<Labeled> = features
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        shuffle(&mut order, KEY);
+        let positives: Vec<Labeled> = order
             .iter()
-            .zip(is_right)
-            .step_by(step)
-            .map(|(&features, &right)| Labeled {
-                features,
+            .take(POSITIVES)
+            .map(|&index| Labeled {
+                features: features[index],
                 is_translation: true,
-                weight: f64::from(u8::from(right)),
+                weight: f64::from(u8::from(is_right[index])),
             })
             .collect();
         let heads =
@@ -235,11 +234,13 @@ impl Model {
         vocabularies: &[Vocabulary; 2],
         right: &[&Item],
     ) -> Vec<Features> {
-        let mut random = Random::new(crate::random::mix(&[KEY, kind as u64]));
-        let step = right.len().div_ceil(DECOYS);
+        let mut random = Random::new(mix(&[KEY, kind as u64]));
+        let mut chosen = right.to_vec();
+        shuffle(&mut chosen, KEY);
+        chosen.truncate(DECOYS);
         let mut all = Vec::new();
         for fold in [0, 1] {
-            let of_fold = right.iter().step_by(step).filter(|item| item.fold == fold);
+            let of_fold = chosen.iter().filter(|item| item.fold == fold);
             let pairs: Vec<[&Side; 2]> = of_fold.map(|item| [&item.src, &item.tgt]).collect();
             let decoys: Vec<Decoy> = decoys(kind, &pairs, vocabularies, &mut random);
             let features = decoys
@@ -265,6 +266,12 @@ impl Model {
         }
         lowest.1
     }
+}
+
+/// Returns the half that a pair belongs to, by its number in the corpus: at random, since noise may
+/// stand in every second line.
+fn fold(index: u64) -> usize {
+    (mix(&[KEY, index]) % 2) as usize
 }
 
 fn reason(kind: Kind) -> Reason {

@@ -11,6 +11,8 @@
 //! come from the text, by the EM algorithm: without them short sentences of words that several
 //! languages have would be taken for foreign ones.
 
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 
 use crate::clean::language::identifier::{Identifier, NgramCounts};
@@ -90,8 +92,9 @@ impl OwnLanguages {
         let sample: Vec<&Pair> = pairs.iter().step_by(step).copied().collect();
         let mut assigned = Vec::with_capacity(2 * sample.len());
         for side in [0, 1] {
-            let texts = sample.iter().map(|pair| text(pair, side));
-            assigned.extend(texts.map(|text| (text, codes.len() + side)));
+            // A sentence that is repeated a hundred times counts once: it may be a foreign notice.
+            let texts: BTreeSet<&str> = sample.iter().map(|pair| text(pair, side)).collect();
+            assigned.extend(texts.into_iter().map(|text| (text, codes.len() + side)));
         }
         let mut languages = Self::round(&codes, &known, &sample, &assigned);
         for _ in 1..ROUNDS {
@@ -148,7 +151,8 @@ impl OwnLanguages {
             let best = best(&posteriors);
             (f64::from(posteriors[best]) > SURE).then_some((text, best))
         };
-        texts.filter_map(assign).collect()
+        let assigned: BTreeSet<(&str, usize)> = texts.filter_map(assign).collect();
+        assigned.into_iter().collect()
     }
 
     /// Says which languages the sides of a repaired pair are in.
