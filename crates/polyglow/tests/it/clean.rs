@@ -133,7 +133,7 @@ const FRENCH: [&str; 6] = [
     "je ne sais pas ce que tu veux dire",
 ];
 
-/// What is done to every tenth pair of a text, one after the other.
+/// What is done to every seventh pair of a text, one after the other.
 const NOISE: [&str; 5] = ["swapped", "language", "misaligned", "cut", "joined"];
 
 /// Spoils a part of the toy corpus, and returns what was done to each line.
@@ -152,14 +152,19 @@ fn spoil(sandbox: &Sandbox, num_pairs: usize) -> Vec<Option<&'static str>> {
     let mut sides = [String::new(), String::new()];
     for (index, &(src, tgt)) in pairs.iter().enumerate() {
         let num_words = tgt.split(' ').count();
-        let kind = (index % 10 == 0 && num_words >= 6).then(|| NOISE[index / 10 % NOISE.len()]);
+        let round = index / 7;
+        let is_spoiled = index % 7 == 0 && num_words >= 6;
+        let kind = is_spoiled.then(|| NOISE[round % NOISE.len()]);
         let other = pairs[(index + 777) % pairs.len()].1;
         let (src, tgt) = match kind {
             Some("swapped") => (tgt.to_owned(), src.to_owned()),
-            Some("language") => (src.to_owned(), FRENCH[index / 50 % 6].to_owned()),
+            Some("language") => (src.to_owned(), FRENCH[round / 5 % 6].to_owned()),
             Some("misaligned") => (src.to_owned(), other.to_owned()),
             Some("cut") => {
-                let words: Vec<&str> = tgt.split(' ').take(num_words / 2).collect();
+                let words: Vec<&str> = tgt
+                    .split(' ')
+                    .take(num_words * (3 + round / 5 % 5) / 10)
+                    .collect();
                 (src.to_owned(), words.join(" "))
             }
             Some("joined") => (src.to_owned(), format!("{tgt} {other}")),
@@ -177,7 +182,7 @@ fn spoil(sandbox: &Sandbox, num_pairs: usize) -> Vec<Option<&'static str>> {
 #[test]
 fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says() {
     let sandbox = Sandbox::new();
-    let noise = spoil(&sandbox, 4000);
+    let noise = spoil(&sandbox, 8000);
     let config = CONFIG.replace("'text'\ntest = 'test'", "'spoiled'");
     write(&sandbox, "c.toml", &config);
     let command = ["clean", "c.toml", "--out", "out", "--json"];
@@ -210,21 +215,25 @@ fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says()
         swapped as f64 > 0.9 * found["swapped"][0] as f64,
         "{found:?}"
     );
-    for kind in ["language", "cut", "joined", "misaligned"] {
-        let [all, removed, named] = found[kind];
-        assert!(
-            all > 40 && removed as f64 >= 0.8 * all as f64,
-            "{kind}: {found:?}"
-        );
-        assert!(named as f64 >= 0.5 * all as f64, "{kind}: {found:?}");
+    // Most sentences of this small grammar share most of their words, so that one is hardly told to
+    // be the translation of another.
+    for (kind, least) in [
+        ("language", 0.95),
+        ("cut", 0.6),
+        ("joined", 0.6),
+        ("misaligned", 0.15),
+    ] {
+        let [all, _, named] = found[kind];
+        assert!(all > 100, "{kind}: {found:?}");
+        assert!(named as f64 >= least * all as f64, "{kind}: {found:?}");
     }
     let [all, lost, _] = found["right"];
-    assert!((lost as f64) < 0.01 * all as f64, "{found:?}");
+    assert!((lost as f64) < 0.005 * all as f64, "{found:?}");
     assert!(
         report["languages"]["fr"]
             .as_u64()
             .expect("French was found")
-            > 30,
+            > 100,
         "{report}"
     );
 }
