@@ -235,8 +235,10 @@ def main():
         count, handled = found[kind]
         if count:
             print(f"{kind:18} {count:6} {100 * handled / count:6.1f} %")
-    count, handled = map(sum, zip(*found.values()))
-    print(f"{'all noise':18} {count:6} {100 * handled / count:6.1f} %")
+    count = sum(count for count, _ in found.values())
+    handled = sum(handled for _, handled in found.values())
+    if count:
+        print(f"{'all noise':18} {count:6} {100 * handled / count:6.1f} %")
     print(f"{'right lines lost':18} {lost:6} {100 * lost / (len(lines) - count):6.2f} %")
     print("estimates:", report["estimates"])
 
