@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::tmx::TmxPairs;
 use super::{labeled, text};
 use crate::error::DataError;
 use crate::image_set::ImageSet;
@@ -32,6 +33,7 @@ pub(super) enum Reader {
         tgt: Lines,
     },
     Tsv(Lines),
+    Tmx(Box<TmxPairs>),
     Text(Lines),
     Labeled {
         lines: LabeledLines,
@@ -57,6 +59,7 @@ impl Iterator for Pairs {
             }
             Reader::TwoFiles { src, tgt } => next_of_two(src, tgt).transpose(),
             Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
+            Reader::Tmx(pairs) => pairs.next(),
             Reader::Text(lines) => text::next(lines).transpose(),
             Reader::Labeled { lines, path, any } => {
                 let next = lines.next().map(|line| line.map(labeled::labeled_pair));
