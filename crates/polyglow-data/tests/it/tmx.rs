@@ -196,7 +196,12 @@ fn cut_and_damaged_files_are_errors_with_a_line() {
         .position(|bytes| bytes == "\u{fffd}".as_bytes())
         .unwrap();
     let invalid = [&invalid[..place], b"\xff", &invalid[place + 3..]].concat();
-    assert!(problem(&invalid).contains("cannot be read on: cannot decode input using UTF-8"));
+    let expected = "text.tmx` line 5: cannot decode input using UTF-8";
+    assert!(
+        problem(&invalid).starts_with(expected),
+        "{}",
+        problem(&invalid)
+    );
 }
 
 #[test]

@@ -36,7 +36,7 @@ const MOST_LISTED: usize = 20;
 /// Iterates over the units of a file that have both languages, in bounded memory. Others are
 /// skipped; a file without any unit of both languages is an error.
 pub(super) struct TmxPairs {
-    reader: Reader<Bounded<DecodingReader<Box<dyn BufRead + Send>>>>,
+    reader: Reader<Bounded<Box<dyn BufRead + Send>>>,
     buffer: Vec<u8>,
     path: PathBuf,
     languages: [Language; 2],
@@ -69,27 +69,7 @@ impl TmxPairs {
     /// [`DataError::Io`] if it cannot be opened; [`DataError::Encoding`] for UTF-16 without a
     /// byte-order mark and a declaration. The iterator yields errors for wrong content.
     pub(super) fn open(path: &Path, languages: [Language; 2]) -> Result<Self, DataError> {
-        let file = File::open(path).map_err(DataError::io(path))?;
-        let mut bytes = decompress(file, path)?;
-        let start = bytes.fill_buf().map_err(DataError::io(path))?;
-        if detect_encoding(start).is_none()
-            && let Some(encoding) = guess::from_start(start)
-        {
-            return Err(DataError::Encoding {
-                path: path.to_owned(),
-                encoding,
-            });
-        }
-        let declared = match Reader::from_reader(start).read_event() {
-            Ok(Event::Decl(declaration)) => declaration.encoder(),
-            _ => None,
-        };
-        let mut text = DecodingReader::new(bytes);
-        // UTF-16 is recognized by its bytes: a declaration of it may be left from before a
-        // conversion.
-        if let Some(encoding) = declared.filter(|encoding| encoding.is_ascii_compatible()) {
-            text.set_encoding(encoding);
-        }
+        let text = open_text(path)?;
         let mut reader = Reader::from_reader(Bounded::new(text));
         reader.config_mut().expand_empty_elements = true;
         Ok(Self {
@@ -278,6 +258,7 @@ impl TmxPairs {
     /// Makes the error that the file cannot be read on.
     fn unreadable(&self, error: &quick_xml::Error) -> DataError {
         self.wrong(match error {
+            quick_xml::Error::Encoding(error) => error.to_string(),
             quick_xml::Error::Io(error) => format!("cannot be read on: {error}"),
             error => format!("is not well-formed XML: {error}"),
         })
@@ -290,6 +271,39 @@ impl TmxPairs {
             line: self.reader.get_ref().line(),
             problem,
         }
+    }
+}
+
+/// Opens a file, and decompresses and decodes it where that is needed.
+fn open_text(path: &Path) -> Result<Box<dyn BufRead + Send>, DataError> {
+    let file = File::open(path).map_err(DataError::io(path))?;
+    let mut bytes = decompress(file, path)?;
+    let start = bytes.fill_buf().map_err(DataError::io(path))?;
+    let detected = detect_encoding(start);
+    if detected.is_none()
+        && let Some(encoding) = guess::from_start(start)
+    {
+        return Err(DataError::Encoding {
+            path: path.to_owned(),
+            encoding,
+        });
+    }
+    let declared = match Reader::from_reader(start).read_event() {
+        Ok(Event::Decl(declaration)) => declaration.encoder(),
+        _ => None,
+    };
+    let is_wide = detected.is_some_and(|detected| !detected.encoding().is_ascii_compatible());
+    if is_wide {
+        return Ok(Box::new(DecodingReader::new(bytes)));
+    }
+    // A declaration of UTF-16 may be left from before a conversion to UTF-8.
+    match declared.filter(|encoding| encoding.is_ascii_compatible()) {
+        Some(encoding) if encoding.name() != "UTF-8" => {
+            let mut text = DecodingReader::new(bytes);
+            text.set_encoding(encoding);
+            Ok(Box::new(text))
+        }
+        _ => Ok(bytes),
     }
 }
 
