@@ -43,7 +43,8 @@ impl<R: BufRead> BufRead for Bounded<R> {
         // What is consumed is in the buffer, so this reads nothing.
         if let Ok(buffer) = self.inner.fill_buf() {
             let consumed = &buffer[..num_bytes.min(buffer.len())];
-            self.line_feeds += consumed.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            let lines = consumed.split(|&byte| byte == b'\n');
+            self.line_feeds += lines.count() as u64 - 1;
         }
         self.left = self.left.saturating_sub(num_bytes);
         self.inner.consume(num_bytes);
