@@ -12,36 +12,9 @@ use polyglow_data::lines::Lines;
 use super::split::open;
 use crate::failure::{usage, with_hint};
 
-/// Words in the names of files for training, validation and testing.
-const NAMES: [(Role, &[&str]); 3] = [
-    (Role::Train, &["train", "training", "trn"]),
-    (
-        Role::Valid,
-        &[
-            "valid",
-            "validation",
-            "val",
-            "dev",
-            "devel",
-            "development",
-            "tune",
-            "tuning",
-            "flores200dev",
-        ],
-    ),
-    (
-        Role::Test,
-        &["test", "tst", "eval", "evaluation", "devtest", "heldout"],
-    ),
-];
+mod role;
 
-/// The set that a text is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Train,
-    Valid,
-    Test,
-}
+use role::{Role, role};
 
 /// The parallel text of a folder, by its prefixes and files of both sides, as a config names them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -170,7 +143,8 @@ fn names_hint(names: &BTreeSet<String>, src: &str, tgt: &str) -> String {
         format!("there is {}", list(names.iter().take(8)))
     };
     format!(
-        "looked for two files with one name, such as `train.{src}` and `train.{tgt}`, or `train.tsv`, plain or with `.gz` or `.zst`, `train.tmx` or an archive of OPUS, `train.zip`; {there}"
+        "looked for two files with one name, such as `train.{src}` and `train.{tgt}`, `train.tsv` or \
+         `train.tmx`, plain or with `.gz` or `.zst`, or an archive of OPUS, `train.zip`; {there}"
     )
 }
 
@@ -206,26 +180,6 @@ fn parallel(names: &BTreeSet<String>, src: &str, tgt: &str) -> Vec<String> {
         }
     }
     texts
-}
-
-/// Tells what a text is for, by the words of its name.
-fn role(name: &str) -> Option<Role> {
-    let lower = name.to_lowercase();
-    let words: Vec<&str> = lower
-        .split(|character: char| !character.is_alphanumeric())
-        .collect();
-    let (role, _) = NAMES
-        .iter()
-        .find(|(_, known)| words.iter().any(|word| is_known(word, known)))?;
-    Some(*role)
-}
-
-/// Whether a word of a name is a known one, with digits or the `news` of the WMT before it, too:
-/// `test2016` and `newstest2014` are tests.
-fn is_known(word: &str, known: &[&str]) -> bool {
-    let word = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    let without_news = word.strip_prefix("news").unwrap_or(word);
-    known.contains(&word) || known.contains(&without_news)
 }
 
 /// Decides what each text is for; returns the names that may all be the training text if that is
@@ -329,18 +283,6 @@ mod tests {
             ignored: Vec::new(),
         };
         assert_eq!(found(&names), Ok(expected));
-        for (name, expected) in [
-            ("Europarl.train.en-fr", Some(Role::Train)),
-            ("newstest2014", Some(Role::Test)),
-            ("newsdev2015", Some(Role::Valid)),
-            ("tst2012", Some(Role::Test)),
-            ("val", Some(Role::Valid)),
-            ("validation.tsv", Some(Role::Valid)),
-            ("contest", None),
-            ("constrained", None),
-        ] {
-            assert_eq!(role(name), expected, "{name}");
-        }
     }
 
     #[test]
