@@ -129,8 +129,9 @@ impl ImageConfig {
 
 /// Training text: one corpus, or several with weights.
 ///
-/// A corpus is a prefix (`data/train` for `data/train.en` and `data/train.de`, plain or with `.gz`)
-/// or one file that ends in `.tsv` or `.tsv.gz`.
+/// A corpus is a prefix (`data/train` for `data/train.en` and `data/train.de`, plain or with `.gz`
+/// or `.zst`), one file with both sides that ends in `.tsv` or `.tmx`, compressed or not, or a zip
+/// archive of OPUS, whose members end in the languages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -147,7 +148,7 @@ pub enum TrainFiles {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WeightedPath {
-    /// Prefix or TSV file.
+    /// Prefix, TSV or TMX file, or archive.
     pub path: PathBuf,
     /// Number of times that each of its pairs occurs in an epoch: 2.0 means twice, 0.5 a random
     /// half.

@@ -24,7 +24,7 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// A file of a corpus does not exist, neither plain nor compressed.
-    #[error("`{key}`: there is no file `{path}`, nor `{path}.gz`", path = .path.display())]
+    #[error("`{key}`: there is no file `{path}`{or}", path = .path.display(), or = or_compressed(.path))]
     MissingFile {
         /// The configuration key that asks for it, such as `data.valid`.
         key: String,
@@ -148,6 +148,24 @@ pub enum DataError {
         count: usize,
         /// The two columns that look like text, counted from 1, if there are two.
         texts: Option<[usize; 2]>,
+    },
+    /// A file in TMX is damaged, or has no pairs of the languages.
+    #[error("`{path}`{at_line} {problem}", path = .path.display(), at_line = at_line(*.line))]
+    Tmx {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1; 0 for the file as a whole.
+        line: u64,
+        /// The problem, which the message names after the file.
+        problem: String,
+    },
+    /// An archive does not have one readable member for each language.
+    #[error("`{path}`: {problem}", path = .path.display())]
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// The problem, which the message names after the file.
+        problem: String,
     },
     /// A line of a labeled file is not a label and a text, separated by one tab.
     #[error("`{path}` line {line}: {problem}", path = .path.display())]
@@ -336,6 +354,14 @@ impl fmt::Debug for DataError {
     }
 }
 
+/// Names the compressed forms of a missing file, to follow its name.
+fn or_compressed(path: &Path) -> String {
+    #[cfg(feature = "training")]
+    return crate::corpus::compressed_names(path);
+    #[cfg(not(feature = "training"))]
+    return format!(", nor a compressed one, `{}.gz`", path.display());
+}
+
 /// Formats the number of a line, to follow the name of its file; nothing for line 0.
 fn at_line(line: u64) -> String {
     if line == 0 {
@@ -406,6 +432,16 @@ impl DataError {
                 "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"
             }
             Self::Empty { .. } => "is it the right file, and was it written completely?",
+            Self::Tmx { line: 0, .. } => {
+                "`data.src` and `data.tgt` are language codes of the file: `en` takes `en-US`, too"
+            }
+            Self::Tmx { .. } => {
+                "was it downloaded completely? `xmllint --huge --noout FILE` tests a file; `docs/text.md` says what is read of TMX"
+            }
+            Self::Archive { .. } => {
+                "an archive has one member for each language, such as `Tatoeba.en-fr.en` and `Tatoeba.en-fr.fr` for `src = \"en\"` \
+                 and `tgt = \"fr\"`; of another one, unpack the two files, and name what stands before their languages"
+            }
             _ => return None,
         })
     }

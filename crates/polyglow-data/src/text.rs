@@ -2,6 +2,8 @@
 
 pub mod alignment;
 #[cfg(feature = "training")]
+pub mod compression;
+#[cfg(feature = "training")]
 pub mod corpus;
 pub(crate) mod encoding;
 #[cfg(feature = "training")]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::clean::cleaning::CleanReport;
 use crate::config::{
-    Content, DataConfig, GOLD, LEARNED, SourceKind, Split, TargetKind, WeightedPath, no_such_set,
-    wrong,
+    Content, DataConfig, LEARNED, SourceKind, Split, TargetKind, WeightedPath, no_such_set, wrong,
 };
 use crate::error::DataError;
 use crate::pair::Pair;
@@ -14,15 +13,20 @@ use crate::toy::{Embedded, Toy};
 
 mod captions;
 mod cleaned;
+mod files;
 mod images;
 mod labeled;
 mod learned;
+mod moses;
 mod pairs;
 mod part;
 mod sample;
 mod text;
+mod tmx;
 
 use cleaned::{CleanPart, CleanText};
+use files::{alignment_file, existing, parallel_source, plain_or_compressed, with_ending};
+pub(crate) use files::{compressed_names, is_tsv};
 pub use images::{read_image, read_images};
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
@@ -151,7 +155,7 @@ impl Corpus {
 
     /// Finds the files of parallel text.
     fn open_pairs(config: &DataConfig, split: Split) -> Result<Self, DataError> {
-        let (src, tgt) = config.languages()?;
+        let languages = config.languages()?.into();
         let key = config.key(split);
         let mut parts = Vec::new();
         for entry in config.files(split)? {
@@ -160,14 +164,7 @@ impl Corpus {
                 weight,
                 alignments,
             } = entry;
-            let source = if is_tsv(&path) {
-                Source::Tsv(existing(&key, &path)?)
-            } else {
-                Source::TwoFiles {
-                    src: existing(&key, &with_ending(&path, src))?,
-                    tgt: existing(&key, &with_ending(&path, tgt))?,
-                }
-            };
+            let source = parallel_source(&key, &path, languages)?;
             let alignments = match alignments {
                 Some(path) if path == Path::new(LEARNED) => Some(Alignments::Learned),
                 Some(path) => Some(Alignments::File(alignment_file(&path)?)),
@@ -355,67 +352,4 @@ fn split_name(split: Split<'_>) -> &str {
         Split::Valid => "valid",
         Split::Test(name) => name,
     }
-}
-
-/// Whether `path` is a TSV file, with both sides of each pair on one line.
-pub(crate) fn is_tsv(path: &Path) -> bool {
-    let name = path.to_string_lossy();
-    Path::new(name.strip_suffix(".gz").unwrap_or(&name))
-        .extension()
-        .is_some_and(|ending| ending == "tsv")
-}
-
-/// Returns the path of the file `path`, or of its compressed form, `path` with `.gz`.
-///
-/// # Errors
-/// [`DataError::MissingFile`] if there is neither; [`DataError::NoFile`] if there is something
-/// else. The error names `key`, a key of the configuration.
-fn existing(key: &str, path: &Path) -> Result<PathBuf, DataError> {
-    if let Some(file) = plain_or_compressed(path) {
-        return Ok(file);
-    }
-    let key = key.to_owned();
-    let path = path.to_owned();
-    match path.metadata() {
-        Ok(other) if other.is_dir() => Err(DataError::NoFile {
-            key,
-            path,
-            what: "a folder",
-        }),
-        Ok(_) => Err(DataError::NoFile {
-            key,
-            path,
-            what: "a pipe",
-        }),
-        Err(_) => Err(DataError::MissingFile { key, path }),
-    }
-}
-
-/// Returns `path` or `path.gz`, whichever is a file.
-fn plain_or_compressed(path: &Path) -> Option<PathBuf> {
-    [path.to_owned(), with_ending(path, "gz")]
-        .into_iter()
-        .find(|candidate| candidate.is_file())
-}
-
-/// Returns the path of a file of alignments, which may be compressed.
-fn alignment_file(path: &Path) -> Result<PathBuf, DataError> {
-    plain_or_compressed(path).ok_or_else(|| {
-        let name = path.display();
-        let problem = if path == Path::new(GOLD) {
-            format!("is \"{GOLD}\", which stands for the alignments of an embedded corpus")
-        } else {
-            format!("names `{name}`, but there is no such file, nor `{name}.gz`")
-        };
-        wrong("data.alignments", problem)
-    })
-}
-
-/// Appends `.ending` to a path. `Path::with_extension` would replace a part of names such as
-/// `train.v2`.
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
 }

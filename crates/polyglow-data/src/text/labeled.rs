@@ -23,8 +23,8 @@ pub struct LabelSet {
 
 /// The texts of a labeled file, in bounded memory.
 ///
-/// A line has exactly one tab, between a label and a text. Gzip, byte-order marks and Windows line
-/// ends are handled by [`Lines`].
+/// A line has exactly one tab, between a label and a text. Compression, byte-order marks and Windows
+/// line ends are handled by [`Lines`].
 pub struct LabeledLines(Lines);
 
 impl LabelSet {
@@ -51,7 +51,7 @@ impl LabelSet {
 }
 
 impl LabeledLines {
-    /// Opens a file, plain or gzip.
+    /// Opens a file, plain, gzip or zstd.
     ///
     /// # Errors
     /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong

@@ -1,21 +1,18 @@
-//! Reading a text file line by line: plain or gzip, with or without a byte-order mark, Unix or
+//! Reading a text file line by line: plain, gzip or zstd, with or without a byte-order mark, Unix or
 //! Windows line ends.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
-
+use super::compression::decompress;
 use super::encoding::guess;
 use crate::error::DataError;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-const BUFFER_BYTES: usize = 1 << 16;
 /// Bytes of the longest line: more than any sentence has, and few enough to be tokenized in
 /// seconds, in a hundred times their memory.
-const MAX_LINE_BYTES: usize = 16 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Iterates over the lines of a file, without their ends, in constant memory.
 ///
@@ -31,18 +28,30 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Opens a file. Gzip is recognized by its first bytes, not by the name.
+    /// Opens a file. Gzip and zstd are recognized by their first bytes, not by the name.
     ///
     /// # Errors
     /// [`DataError::Io`] if the file cannot be opened; [`DataError::CarriageReturns`] and
     /// [`DataError::Encoding`] for a text that is not in lines of UTF-8.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
-        let mut lines = Self::from_reader(file, path)?;
-        let start = lines.reader.fill_buf().map_err(DataError::io(path))?;
+        Self::from_content(file, path)
+    }
+
+    /// Reads the lines of the whole content of a file, which is stored in another file; `name`
+    /// appears in error messages.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) fn from_content(
+        content: impl Read + Send + 'static,
+        name: &Path,
+    ) -> Result<Self, DataError> {
+        let mut lines = Self::from_reader(content, name)?;
+        let start = lines.reader.fill_buf().map_err(DataError::io(name))?;
         if guess::has_carriage_returns_alone(start) {
             return Err(DataError::CarriageReturns {
-                path: path.to_owned(),
+                path: name.to_owned(),
             });
         }
         Ok(lines)
@@ -159,7 +168,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Reads all of `reader`, plain or gzip, and keeps every character, including a byte-order mark and
+/// Reads all of `reader`, plain, gzip or zstd, and keeps every character, including a byte-order mark and
 /// the line ends.
 ///
 /// `name` appears in error messages.
@@ -185,26 +194,6 @@ pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<Stri
             byte: valid.len() - line_start + 1,
             encoding,
         }
-    })
-}
-
-/// Decompresses `reader` if its first bytes are those of gzip.
-pub(crate) fn decompress(
-    reader: impl Read + Send + 'static,
-    name: &Path,
-) -> Result<Box<dyn BufRead + Send>, DataError> {
-    let mut plain = BufReader::with_capacity(BUFFER_BYTES, reader);
-    let compressed = plain
-        .fill_buf()
-        .map_err(DataError::io(name))?
-        .starts_with(&GZIP_MAGIC);
-    Ok(if compressed {
-        Box::new(BufReader::with_capacity(
-            BUFFER_BYTES,
-            MultiGzDecoder::new(plain),
-        ))
-    } else {
-        Box::new(plain)
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::compression::plain_name;
 use crate::error::DataError;
 use crate::lines::Lines;
 use crate::pair::Pair;
@@ -16,7 +17,7 @@ const CONLLU_COLUMNS: usize = 10;
 /// - Columns, as in the shared tasks of CoNLL: the word is the first column and the tag is the last.
 ///   Columns are separated by tabs, or in lines without any by spaces. All lines of a file have the
 ///   same number of columns. The lines `-DOCSTART-` of CoNLL-2003 are no words.
-/// - CoNLL-U, in files that end in `.conllu` or `.conllu.gz`, as the treebanks of Universal
+/// - CoNLL-U, in files that end in `.conllu`, plain or compressed, as the treebanks of Universal
 ///   Dependencies: the word is the second column and its part of speech the fourth. Comments,
 ///   contractions (`1-2`) and empty nodes (`1.1`) are left out.
 ///
@@ -29,17 +30,16 @@ pub struct TaggedSentences {
 }
 
 impl TaggedSentences {
-    /// Opens a file, plain or gzip.
+    /// Opens a file, plain, gzip or zstd.
     ///
     /// # Errors
     /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong
     /// content.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let name = path.to_string_lossy();
-        let plain = name.strip_suffix(".gz").unwrap_or(&name);
         Ok(Self {
             lines: Lines::open(path)?,
-            is_conllu: Path::new(plain)
+            is_conllu: Path::new(plain_name(&name))
                 .extension()
                 .is_some_and(|ending| ending == "conllu"),
             num_columns: None,

@@ -44,8 +44,8 @@ impl Default for VectorLimits {
 }
 
 impl WordVectors {
-    /// Reads a file, plain or gzip: one word and its numbers per line, separated by single spaces
-    /// or tabs.
+    /// Reads a file, plain, gzip or zstd: one word and its numbers per line, separated by single
+    /// spaces or tabs.
     ///
     /// A first line of exactly two integers is word2vec's header, the number of words and the
     /// dimension; GloVe's files have no header. The vector is the last numbers of a line, so a word

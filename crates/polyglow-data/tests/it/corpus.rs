@@ -10,6 +10,7 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::pair::Pair;
 use polyglow_data::skip_gram::SkipGrams;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tempfile::TempDir;
 
 fn files(contents: &[(&str, &[u8])]) -> TempDir {
@@ -24,6 +25,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, CompressionLevel::Fastest)
 }
 
 fn config(train: PathBuf) -> DataConfig {
@@ -68,12 +73,21 @@ fn all_forms_of_a_corpus_give_the_same_pairs() {
         ("mixed.de.gz", &gzip(tgt.as_bytes())),
         ("table.tsv", tsv.as_bytes()),
         ("packed.tsv.gz", &gzip(tsv.as_bytes())),
+        ("zstd.en.zst", &zstd(src.as_bytes())),
+        ("zstd.de.zst", &zstd(tgt.as_bytes())),
+        ("zstd.tsv.zst", &zstd(tsv.as_bytes())),
     ]);
     let expected = [pair("a b", "A B"), pair("\u{a0}c\td", "\u{2028}C D")];
-    for name in ["plain", "packed", "mixed"] {
+    for name in ["plain", "packed", "mixed", "zstd"] {
         assert_eq!(read(dir.path(), name).unwrap(), expected, "{name}");
     }
-    for name in ["table.tsv", "packed.tsv.gz", "packed.tsv"] {
+    for name in [
+        "table.tsv",
+        "packed.tsv.gz",
+        "packed.tsv",
+        "zstd.tsv.zst",
+        "zstd.tsv",
+    ] {
         assert_eq!(
             read(dir.path(), name).unwrap(),
             [pair("a b", "A B"), pair("c d", "C D")],
@@ -161,7 +175,8 @@ fn errors_name_file_and_line() {
     assert_eq!(
         message("half"),
         (
-            "`data.train`: there is no file `half.de`, nor `half.de.gz`".to_owned(),
+            "`data.train`: there is no file `half.de`, nor `half.de.gz` or `half.de.zst`"
+                .to_owned(),
             true
         )
     );

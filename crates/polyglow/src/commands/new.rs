@@ -36,14 +36,16 @@ const SPLIT: &str = "split";
 pub(crate) struct NewArgs {
     /// The config to write [default: <src>-<tgt>.toml]
     config: Option<PathBuf>,
-    /// Source language: the ending of the source files, and the first column of `.tsv` files
+    /// Source language: the ending of the source files, their code in TMX, and the first column of
+    /// `.tsv` files
     #[arg(long, value_name = "LANG")]
     src: String,
-    /// Target language: the ending of the target files, and the second column of `.tsv` files
+    /// Target language: the ending of the target files, their code in TMX, and the second column of
+    /// `.tsv` files
     #[arg(long, value_name = "LANG")]
     tgt: String,
     /// Folder with the parallel text: `train.en` and `train.fr`, `valid.*` or `dev.*`, `test.*`,
-    /// plain or with `.gz`, or `.tsv` files
+    /// plain or with `.gz` or `.zst`, or `.tsv`, `.tmx` and OPUS's `.zip` files
     #[arg(long, value_name = "DIR", default_value = "data")]
     data: PathBuf,
     /// Hours that the training may take, its preparation and its test included

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
+use polyglow_data::compression::plain_name;
 use polyglow_data::config::{Content, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_train::config::Config;
@@ -88,8 +89,9 @@ impl PairsArgs {
 fn languages(src: &Path, tgt: &Path) -> [String; 2] {
     let endings = [src, tgt].map(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
-        name.rsplit_once('.').map(|(_, ending)| ending.to_owned())
+        plain_name(&name)
+            .rsplit_once('.')
+            .map(|(_, ending)| ending.to_owned())
     });
     match endings {
         [Some(src), Some(tgt)] if src != tgt => [src, tgt],
@@ -105,6 +107,7 @@ mod tests {
     fn files_are_named_by_their_languages() {
         for (src, tgt, expected) in [
             ("a/train.en", "a/train.de.gz", ["en", "de"]),
+            ("a/train.en.zst", "a/train.de", ["en", "de"]),
             ("english.txt", "german.txt", ["src", "tgt"]),
             ("english", "a.de", ["src", "tgt"]),
         ] {

@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use super::{ImageLimits, ImageSet};
+use crate::compression::decompress;
 use crate::error::DataError;
 use crate::labeled::LabelSet;
-use crate::lines::decompress;
 
 /// The type code of unsigned bytes, the only type that is read.
 const BYTES: u8 = 8;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::cleaned::Cleaner;
+use super::tmx::TmxPairs;
 use super::{labeled, text};
 use crate::error::DataError;
 use crate::image_set::ImageSet;
@@ -35,6 +36,7 @@ pub(super) enum Reader {
         tgt: Lines,
     },
     Tsv(Lines),
+    Tmx(Box<TmxPairs>),
     Text(Lines),
     Labeled {
         lines: LabeledLines,
@@ -82,6 +84,7 @@ impl Reader {
             }
             Reader::TwoFiles { src, tgt } => next_of_two(src, tgt).transpose(),
             Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
+            Reader::Tmx(pairs) => pairs.next(),
             Reader::Text(lines) => text::next(lines).transpose(),
             Reader::Labeled { lines, path, any } => {
                 let next = lines.next().map(|line| line.map(labeled::labeled_pair));

@@ -1,4 +1,4 @@
-//! One part of a corpus: a file, a pair of files, or an embedded split.
+//! One part of a corpus: a file, a pair of files or of members of an archive, or an embedded split.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,9 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::cleaned::CleanPart;
+use super::moses::Member;
 use super::pairs::{Pairs, Reader};
+use super::tmx::{Language, TmxPairs};
 use crate::alignment::{Link, LinkLines};
 use crate::config::{GOLD, LEARNED, wrong};
 use crate::error::DataError;
@@ -52,6 +54,15 @@ pub(super) enum Source {
         tgt: PathBuf,
     },
     Tsv(PathBuf),
+    Tmx {
+        path: PathBuf,
+        languages: [Language; 2],
+    },
+    /// Two members of one archive.
+    Moses {
+        src: Member,
+        tgt: Member,
+    },
     Text(PathBuf),
     Labeled(PathBuf),
     Tagged(PathBuf),
@@ -155,10 +166,12 @@ impl Part {
             Source::Embedded { name, .. } | Source::Images { name, .. } => name.clone(),
             Source::TwoFiles { src: path, .. }
             | Source::Tsv(path)
+            | Source::Tmx { path, .. }
             | Source::Text(path)
             | Source::Labeled(path)
             | Source::Tagged(path)
             | Source::Captions { path, .. } => path.display().to_string(),
+            Source::Moses { src, .. } => src.archive().display().to_string(),
         }
     }
 
@@ -177,6 +190,13 @@ impl Part {
                 tgt: Lines::open(tgt)?,
             },
             Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
+            Source::Tmx { path, languages } => {
+                Reader::Tmx(Box::new(TmxPairs::open(path, languages.clone())?))
+            }
+            Source::Moses { src, tgt } => Reader::TwoFiles {
+                src: src.lines()?,
+                tgt: tgt.lines()?,
+            },
             Source::Text(path) => Reader::Text(Lines::open(path)?),
             Source::Labeled(path) => Reader::Labeled {
                 lines: LabeledLines::open(path)?,
@@ -295,6 +315,17 @@ impl Part {
                 hasher.update(b"tsv");
                 hasher.add_file(path)
             }
+            Source::Tmx { path, languages } => {
+                let [src, tgt] = languages;
+                hasher.update(b"tmx");
+                hasher.update(format!("{src}\n{tgt}\n"));
+                hasher.add_file(path)
+            }
+            Source::Moses { src, tgt } => {
+                hasher.update(b"moses");
+                hasher.update(format!("{}\n{}\n", src.name(), tgt.name()));
+                hasher.add_file(src.archive())
+            }
             Source::Text(path) => hasher.add_file(path),
             Source::Labeled(path) => {
                 hasher.update(b"labels and texts");
@@ -324,6 +355,8 @@ impl Part {
             Source::Images { images, .. } => Some(images.len()),
             Source::TwoFiles { .. }
             | Source::Tsv(_)
+            | Source::Tmx { .. }
+            | Source::Moses { .. }
             | Source::Text(_)
             | Source::Labeled(_)
             | Source::Tagged(_) => None,

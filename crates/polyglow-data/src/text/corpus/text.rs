@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use super::{Corpus, Part, Source, existing, is_tsv, with_ending};
+use super::files::Form;
+use super::{Corpus, Part, Source, existing, parallel_source, with_ending};
 use crate::config::{Content, DataConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::lines::Lines;
 use crate::pair::Pair;
 
 impl Corpus {
-    /// Opens a text file, plain or with `.gz`. Each line becomes the target of a pair with an empty
+    /// Opens a text file, plain or compressed. Each line becomes the target of a pair with an empty
     /// source.
     ///
     /// Blank lines become pairs with two empty sides. A [filter](crate::example::Filter) leaves
@@ -36,12 +37,19 @@ impl Corpus {
         let key = config.key(split);
         let mut parts = Vec::new();
         for WeightedPath { path, weight, .. } in config.files(split)? {
-            let path = match &config.tgt {
-                Some(tgt) if !is_tsv(&path) => with_ending(&path, tgt),
-                _ => path,
+            let source = match (Form::from_path(&path), &config.tgt) {
+                (Form::Tmx | Form::Moses, _) => {
+                    parallel_source(&key, &path, config.languages()?.into())?
+                }
+                (Form::TwoFiles, Some(tgt)) => {
+                    Source::Text(existing(&key, &with_ending(&path, tgt))?)
+                }
+                (Form::TwoFiles | Form::Tsv, _) => Source::Text(existing(&key, &path)?),
             };
-            let opened = Self::open_text(&key, &path)?;
-            parts.extend(opened.parts.into_iter().map(|part| Part { weight, ..part }));
+            parts.push(Part {
+                is_text: true,
+                ..Part::new(source, weight)
+            });
         }
         Ok(Self::from_parts(parts))
     }

@@ -2,45 +2,21 @@
 //! testing.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use polyglow_data::compression::plain_name;
 use polyglow_data::lines::Lines;
 
+use super::split::open;
 use crate::failure::{usage, with_hint};
 
-/// Words in the names of files for training, validation and testing.
-const NAMES: [(Role, &[&str]); 3] = [
-    (Role::Train, &["train", "training", "trn"]),
-    (
-        Role::Valid,
-        &[
-            "valid",
-            "validation",
-            "val",
-            "dev",
-            "devel",
-            "development",
-            "tune",
-            "tuning",
-            "flores200dev",
-        ],
-    ),
-    (
-        Role::Test,
-        &["test", "tst", "eval", "evaluation", "devtest", "heldout"],
-    ),
-];
+mod role;
 
-/// The set that a text is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Train,
-    Valid,
-    Test,
-}
+use role::{Role, role};
 
-/// The parallel text of a folder, by its prefixes and TSV files, as a config names them.
+/// The parallel text of a folder, by its prefixes and files of both sides, as a config names them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) train: PathBuf,
@@ -67,6 +43,7 @@ pub(super) struct Ignored {
 /// code 2).
 pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found> {
     let names = file_names(folder)?;
+    let (names, unreadable) = without_other_archives(folder, names, [src, tgt]);
     let texts = parallel(&names, src, tgt);
     let tabbed: Vec<&String> = names
         .iter()
@@ -77,11 +54,15 @@ pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found>
             "no parallel text of `{src}` and `{tgt}` in `{}`",
             folder.display()
         ));
-        let hint = match tabbed.first() {
-            Some(name) => rename_hint(name),
-            None => names_hint(&names, src, tgt),
+        let hint = match (tabbed.first(), unreadable.first()) {
+            (Some(name), _) => rename_hint(name),
+            (None, Some(reason)) => reason.clone(),
+            (None, None) => names_hint(&names, src, tgt),
         };
         return Err(with_hint(error, hint));
+    }
+    for reason in unreadable {
+        tracing::warn!("an archive is not used: {reason}");
     }
     for name in tabbed {
         tracing::warn!(
@@ -109,6 +90,7 @@ pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found>
 /// none.
 pub(super) fn training_text(folder: &Path, src: &str, tgt: &str) -> Option<PathBuf> {
     let names = file_names(folder).ok()?;
+    let (names, _) = without_other_archives(folder, names, [src, tgt]);
     let found = assign(&parallel(&names, src, tgt)).ok()?;
     Some(folder.join(found.train))
 }
@@ -119,6 +101,30 @@ fn file_names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     // A name that is not UTF-8 cannot stand in a config.
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter(|name| folder.join(name).is_file()).collect())
+}
+
+/// Removes the archives without a member for each language; returns why each was removed, too.
+fn without_other_archives(
+    folder: &Path,
+    mut names: BTreeSet<String>,
+    languages: [&str; 2],
+) -> (BTreeSet<String>, Vec<String>) {
+    let mut reasons = Vec::new();
+    names.retain(|name| {
+        if ending(name) != "zip" {
+            return true;
+        }
+        let opened = open(&folder.join(name), languages);
+        reasons.extend(opened.as_ref().err().map(ToString::to_string));
+        opened.is_ok()
+    });
+    (names, reasons)
+}
+
+/// Returns the last suffix of the name of a file, before it was compressed.
+fn ending(name: &str) -> &str {
+    let ending = Path::new(plain_name(name)).extension();
+    ending.and_then(OsStr::to_str).unwrap_or_default()
 }
 
 /// Says how a file with both sides on each line has to be named.
@@ -137,7 +143,8 @@ fn names_hint(names: &BTreeSet<String>, src: &str, tgt: &str) -> String {
         format!("there is {}", list(names.iter().take(8)))
     };
     format!(
-        "looked for two files with one name, such as `train.{src}` and `train.{tgt}`, or `train.tsv`, plain or with `.gz`; {there}"
+        "looked for two files with one name, such as `train.{src}` and `train.{tgt}`, `train.tsv` or \
+         `train.tmx`, plain or with `.gz` or `.zst`, or an archive of OPUS, `train.zip`; {there}"
     )
 }
 
@@ -149,11 +156,7 @@ fn list<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 
 /// Whether a file is a `.txt` that probably has both sides on each line, with a tab between.
 fn is_tabbed(folder: &Path, name: &str) -> bool {
-    let plain = name.strip_suffix(".gz").unwrap_or(name);
-    let is_txt = Path::new(plain)
-        .extension()
-        .is_some_and(|ending| ending == "txt");
-    is_txt && first_line(&folder.join(name)).is_some_and(|line| line.contains('\t'))
+    ending(name) == "txt" && first_line(&folder.join(name)).is_some_and(|line| line.contains('\t'))
 }
 
 /// Reads the first line of a file; `None` if it is empty, or no text.
@@ -161,16 +164,13 @@ fn first_line(path: &Path) -> Option<String> {
     Lines::open(path).ok()?.next()?.ok()
 }
 
-/// Lists the prefixes that both languages have, and TSV files; without `.gz`.
+/// Lists the prefixes that both languages have, and the files that hold both sides; each by its
+/// name before it was compressed.
 fn parallel(names: &BTreeSet<String>, src: &str, tgt: &str) -> Vec<String> {
-    let plain: BTreeSet<&str> = names
-        .iter()
-        .map(|name| name.strip_suffix(".gz").unwrap_or(name))
-        .collect();
+    let plain: BTreeSet<&str> = names.iter().map(|name| plain_name(name)).collect();
     let mut texts = Vec::new();
     for name in &plain {
-        let ending = Path::new(name).extension();
-        if ending.is_some_and(|ending| ending == "tsv") {
+        if ["tmx", "tsv", "zip"].contains(&ending(name)) {
             texts.push((*name).to_owned());
             continue;
         }
@@ -180,26 +180,6 @@ fn parallel(names: &BTreeSet<String>, src: &str, tgt: &str) -> Vec<String> {
         }
     }
     texts
-}
-
-/// Tells what a text is for, by the words of its name.
-fn role(name: &str) -> Option<Role> {
-    let lower = name.to_lowercase();
-    let words: Vec<&str> = lower
-        .split(|character: char| !character.is_alphanumeric())
-        .collect();
-    let (role, _) = NAMES
-        .iter()
-        .find(|(_, known)| words.iter().any(|word| is_known(word, known)))?;
-    Some(*role)
-}
-
-/// Whether a word of a name is a known one, with digits or the `news` of the WMT before it, too:
-/// `test2016` and `newstest2014` are tests.
-fn is_known(word: &str, known: &[&str]) -> bool {
-    let word = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    let without_news = word.strip_prefix("news").unwrap_or(word);
-    known.contains(&word) || known.contains(&without_news)
 }
 
 /// Decides what each text is for; returns the names that may all be the training text if that is
@@ -303,18 +283,31 @@ mod tests {
             ignored: Vec::new(),
         };
         assert_eq!(found(&names), Ok(expected));
-        for (name, expected) in [
-            ("Europarl.train.en-fr", Some(Role::Train)),
-            ("newstest2014", Some(Role::Test)),
-            ("newsdev2015", Some(Role::Valid)),
-            ("tst2012", Some(Role::Test)),
-            ("val", Some(Role::Valid)),
-            ("validation.tsv", Some(Role::Valid)),
-            ("contest", None),
-            ("constrained", None),
-        ] {
-            assert_eq!(role(name), expected, "{name}");
-        }
+    }
+
+    #[test]
+    fn an_archive_without_both_languages_is_no_text_and_the_reason_is_given() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let write = |name: &str, text: &[u8]| {
+            std::fs::write(dir.path().join(name), text).expect("it can be written");
+        };
+        // The end of an archive without members.
+        write(
+            "backup.zip",
+            b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        );
+        let names = file_names(dir.path()).expect("it can be read");
+        let (left, reasons) = without_other_archives(dir.path(), names, ["en", "fr"]);
+        assert!(left.is_empty());
+        assert!(
+            reasons[0].contains("has no member whose name ends in `.en`"),
+            "{reasons:?}"
+        );
+        assert!(find(dir.path(), "en", "fr").is_err());
+        write("train.tmx", b"");
+        let found = find(dir.path(), "en", "fr").expect("there is parallel text now");
+        assert_eq!(found.train, dir.path().join("train.tmx"));
+        assert_eq!(found.ignored, []);
     }
 
     #[test]
@@ -342,10 +335,14 @@ mod tests {
             found(&["europarl.en", "europarl.fr"]).map(|found| found.train),
             Ok("europarl".into())
         );
-        assert_eq!(
-            found(&["pairs.tsv.gz"]).map(|found| found.train),
-            Ok("pairs.tsv".into())
-        );
+        for (name, train) in [
+            ("pairs.tsv.gz", "pairs.tsv"),
+            ("pairs.tsv.zst", "pairs.tsv"),
+            ("pairs.tmx.zst", "pairs.tmx"),
+            ("Tatoeba.en-fr.zip", "Tatoeba.en-fr.zip"),
+        ] {
+            assert_eq!(found(&[name]).map(|found| found.train), Ok(train.into()));
+        }
         let both = found(&["books.en", "books.fr", "news.en", "news.fr"]);
         assert_eq!(both, Err(vec!["news".to_owned(), "books".to_owned()]));
     }

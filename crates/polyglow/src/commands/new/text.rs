@@ -63,5 +63,7 @@ fn path(path: &Path) -> String {
 /// The name of a test set: that of its files.
 pub(super) fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.trim_end_matches(".tsv").to_owned()
+    let endings = [".tsv", ".tmx", ".zip"];
+    let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
+    stem.unwrap_or(&name).to_owned()
 }
