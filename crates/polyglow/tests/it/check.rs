@@ -478,7 +478,7 @@ fn training_warns_of_the_same_before_its_first_step() {
     let sandbox = dirty();
     let (_, messages) = sandbox.succeed(&["train", "tiny.toml", "--run", "run"]);
     let warning = messages
-        .find("are also in the training text; remove them")
+        .find("are also in the training text; `polyglow clean` removes them")
         .expect("a warning");
     assert!(
         warning < messages.find("step 2/6").expect("a report"),

@@ -242,11 +242,12 @@ fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says()
 fn a_training_cleans_its_text_itself() {
     let sandbox = Sandbox::new();
     files(&sandbox);
-    let settings = "model.preset = 'tiny'\ntokenizer.kind = 'word'\ndata.clean = true\n";
-    write(&sandbox, "c.toml", &(settings.to_owned() + CONFIG));
+    let settings = "model.preset = 'tiny'\ntokenizer.kind = 'word'\n";
+    let config = CONFIG.replace("[data]", "[data]\nclean = true");
+    write(&sandbox, "c.toml", &(settings.to_owned() + &config));
     let (_, message) = sandbox.succeed(&["train", "c.toml", "--run", "run"]);
     assert!(message.contains("cleaned: 4 of 9 pairs stay"), "{message}");
-    let vocabulary = fs::read_to_string(sandbox.path().join("run/tokenizer.tgt.json"));
+    let vocabulary = fs::read_to_string(sandbox.path().join("run/tokenizer.json"));
     let vocabulary = vocabulary.expect("it is there");
     assert!(vocabulary.contains("groß") && !vocabulary.contains("Hunde"));
     // Another held-out set makes another text, which the run was not trained on.
@@ -275,7 +276,7 @@ fn a_training_cleans_its_text_itself() {
         ],
     );
     assert!(
-        message.contains("`data.clean`: leaves out pairs"),
+        message.contains("`data.clean` leaves out pairs"),
         "{message}"
     );
 }
