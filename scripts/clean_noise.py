@@ -24,7 +24,7 @@ MENUS = [
     ("Page {n} of {m}", "Seite {n} von {m}"),
     ("Read more ({n} comments)", "Mehr lesen ({n} Kommentare)"),
     ("Share on Facebook ({n})", "Auf Facebook teilen ({n})"),
-    ("Copyright {m} All rights reserved", "Copyright {m} Alle Rechte vorbehalten"),
+    ("Copyright {m} The authors", "Copyright {m} Die Autoren"),
     ("Add to cart - {n} items", "In den Warenkorb - {n} Artikel"),
 ]
 EMPTY = ["", "-", ".", "?", "1.", "…", "*"]

@@ -130,7 +130,7 @@ const FRENCH: [&str; 6] = [
     "où est la gare, s'il vous plaît ?",
     "elle ne voulait pas venir avec nous",
     "les enfants jouent toujours devant l'école",
-    "je ne sais pas ce que tu veux dire",
+    "je ne comprends pas ce que tu veux dire",
 ];
 
 /// What is done to every seventh pair of a text, one after the other.
