@@ -1,10 +1,11 @@
 //! Pairs whose sides do not say the same: misaligned ones, and ones of which a side is cut or has
 //! another sentence joined to it.
 //!
-//! [`table`] learns from the text itself which words translate which, [`features`] measures each pair
-//! by words, lengths and signs, and a head for each kind of noise learns to tell it from translations.
-//! It learns with [`decoys`], noise of that kind made of the text; [`threshold`] says how low a score
-//! must be. One head for all kinds, or one threshold, would be much worse.
+//! A table learns from the text itself which words translate which (`table.rs`), each pair is measured
+//! by words, lengths and signs (`features.rs`), and a head for each kind of noise learns to tell it from
+//! translations (`regression.rs`), with noise of that kind that is made of the text (`decoys.rs`). How low
+//! a score must be follows from the text as well (`threshold.rs`). One head for all kinds, or one
+//! threshold, would be much worse.
 
 mod decoys;
 mod features;
