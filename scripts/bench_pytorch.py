@@ -269,9 +269,29 @@ def measure(options) -> dict:
         "pytorch": summary(seconds[fastest], options),
         "modes": {mode: summary(times, options) for mode, times in seconds.items()},
     }
+    if trainer.device.type == "cuda":
+        result["peak_mib"] = {"allocated": torch.cuda.max_memory_allocated() >> 20, "reserved": torch.cuda.max_memory_reserved() >> 20}
+    if options.profile:
+        save(profile(trainers[fastest]), options.profile)
     if options.ours:
         result |= {"ours": summary(ours, options), "ratio": statistics.median(ratios), "ratio_per_block": ratios}
     return result
+
+
+def profile(trainer: Trainer) -> dict:
+    """The kernels of a step on a GPU, or the operations on a CPU, the slowest first, with their microseconds."""
+    on_gpu = trainer.device.type == "cuda"
+    activities = [torch.profiler.ProfilerActivity.CUDA if on_gpu else torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities) as profiler:
+        trainer.step()
+        if on_gpu:
+            torch.cuda.synchronize()
+    rows = [
+        {"name": event.key, "launches": event.count, "microseconds": event.self_device_time_total if on_gpu else event.self_cpu_time_total}
+        for event in profiler.key_averages()
+    ]
+    rows = sorted((row for row in rows if row["microseconds"] > 0), key=lambda row: -row["microseconds"])
+    return {"microseconds": sum(row["microseconds"] for row in rows), "kernels": rows}
 
 
 def report(result: dict, options) -> None:
@@ -323,6 +343,7 @@ def arguments() -> argparse.Namespace:
     run.add_argument("--steps", type=int, default=10, help="timed steps in a block")
     run.add_argument("--blocks", type=int, default=3, help="blocks of steps, with --ours run after each")
     run.add_argument("--ours", metavar="PROGRAM", help="the polyglow program to compare with, options may follow")
+    run.add_argument("--profile", metavar="FILE", help="write the time of each kernel of one more step here")
     run.add_argument("--json", metavar="FILE", help="write the figures here, too")
     options = parser.parse_args()
     if options.preset:

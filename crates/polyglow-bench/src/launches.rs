@@ -1,5 +1,5 @@
 //! `polyglow-bench launches`: a training step on a GPU, counted instead of run: kernels, bytes,
-//! operations, memory.
+//! operations, memory. `polyglow-bench profile` runs it, and times each kernel.
 
 #[cfg(feature = "gpu")]
 mod count;
@@ -7,6 +7,8 @@ mod count;
 mod ledger;
 #[cfg(feature = "gpu")]
 mod operations;
+#[cfg(feature = "gpu")]
+mod profile;
 #[cfg(feature = "gpu")]
 mod roofline;
 #[cfg(feature = "gpu")]
@@ -16,7 +18,7 @@ use clap::Args;
 use polyglow::bench::{ModelArgs, parse_shape, vocab_sizes};
 use polyglow_train::workload::BatchShape;
 
-/// The arguments of `polyglow-bench launches`.
+/// The arguments of `polyglow-bench launches` and of `polyglow-bench profile`.
 #[derive(Args)]
 pub(crate) struct LaunchesArgs {
     #[command(flatten)]
@@ -54,6 +56,17 @@ pub(crate) fn run(args: &LaunchesArgs) -> anyhow::Result<()> {
     polyglow::bench::print_report(args.json, &report, table::print_launches)
 }
 
+/// Prints what each kernel of a step takes on a GPU, and what the step moves and computes beside it.
+///
+/// # Errors
+/// As [`run`].
+#[cfg(feature = "gpu")]
+pub(crate) fn profile(args: &LaunchesArgs) -> anyhow::Result<()> {
+    let plan = polyglow_train::Plan::new(args.model.load()?)?;
+    let report = profile::profile(&plan, args.shape, args.vocab_size)?;
+    polyglow::bench::print_report(args.json, &report, profile::print_profile)
+}
+
 /// Says which build counts launches.
 ///
 /// # Errors
@@ -67,4 +80,13 @@ pub(crate) fn run(_: &LaunchesArgs) -> anyhow::Result<()> {
         error,
         "build it in: `cargo run --release -p polyglow-bench --features wgpu -- launches --device wgpu:cpu`",
     ))
+}
+
+/// Says which build profiles steps.
+///
+/// # Errors
+/// Always (exit code 2).
+#[cfg(not(feature = "gpu"))]
+pub(crate) fn profile(args: &LaunchesArgs) -> anyhow::Result<()> {
+    run(args)
 }

@@ -92,6 +92,12 @@ impl Ledger {
         std::mem::take(&mut self.state().blocks)
     }
 
+    /// Returns the position among the blocks of the one that runs now, and `None` between blocks.
+    pub(super) fn running(&self) -> Option<usize> {
+        let state = self.state();
+        state.is_open.then(|| state.blocks.len() - 1)
+    }
+
     /// Returns the most bytes of tensors that were alive at once since the step began.
     pub(super) fn peak(&self) -> u64 {
         self.state().memory.peak

@@ -1,7 +1,5 @@
-//! Every backend of this build computes what flex computes: logits, loss and gradients.
-//!
-//! On GPUs f32 products may run in lower precision (tf32), so these tests belong on CPUs and
-//! software drivers.
+//! What a backend computes does not depend on the way that it is asked: logits, loss and gradients.
+//! `polyglow-bench compare` compares backends with each other.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor};
@@ -127,104 +125,6 @@ impl ModuleVisitor for AllGradients<'_> {
             .expect("every parameter takes part");
         self.values.push((self.path.name(), values(grad)));
     }
-}
-
-#[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
-fn equals_flex(device: &Device) {
-    for shape in shapes() {
-        let expected = compute(&shape, &Device::flex());
-        let actual = compute(&shape, device);
-        assert!(distance(&expected.logits, &actual.logits) < 1e-4);
-        assert!((expected.loss - actual.loss).abs() < 1e-4);
-        for ((name, gradient), (_, other)) in expected.gradients.iter().zip(&actual.gradients) {
-            let difference = distance(gradient, other);
-            assert!(
-                difference < 1e-4,
-                "the gradient of {name} differs by {difference}: {gradient:?} {other:?}"
-            );
-        }
-    }
-}
-
-#[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
-fn search_equals_flex(device: &Device) {
-    use polyglow_model::search::{
-        Incremental, SearchConfig, SearchMethod, Sentence, SpecialTokens, search,
-    };
-    let plain = Sentence {
-        max_len: 6,
-        ..Sentence::default()
-    };
-    let constrained = Sentence {
-        prefix: vec![5],
-        constraints: vec![vec![6, 7]],
-        number: 1,
-        ..plain.clone()
-    };
-    let translate = |shape: &ModelShape, device: &Device, seeds: &[u64], config: &SearchConfig| {
-        let models: Vec<Model> = seeds.iter().map(|&seed| shape.init(seed, device)).collect();
-        let members = models
-            .iter()
-            .map(|model| (model, ids([[4, 5, 6, 2], [7, 8, 2, 0]], device)));
-        let mut next = Incremental::new(members, &[0, 1]);
-        let hypotheses = search(
-            &mut next,
-            &[plain.clone(), constrained.clone()],
-            config,
-            SpecialTokens { bos: 1, eos: 2 },
-        );
-        hypotheses
-            .into_iter()
-            .map(|best| best.into_iter().map(|hypothesis| hypothesis.ids).collect())
-            .collect()
-    };
-    let beam = |beam_size| SearchConfig {
-        beam_size,
-        ..SearchConfig::default()
-    };
-    let sample = SearchConfig {
-        method: SearchMethod::Sample,
-        ..beam(3)
-    };
-    let shapes = shapes();
-    for shape in [&shapes[0], &shapes[3]] {
-        for config in [beam(1), beam(3), sample.clone()] {
-            for seeds in [&[3][..], &[3, 4]] {
-                let expected: Vec<Vec<Vec<u32>>> =
-                    translate(shape, &Device::flex(), seeds, &config);
-                assert_eq!(translate(shape, device, seeds, &config), expected);
-            }
-        }
-    }
-}
-
-#[cfg(feature = "ndarray")]
-#[test]
-fn ndarray_equals_flex() {
-    #[expect(deprecated, reason = "offered as long as Burn has it")]
-    let device = Device::ndarray();
-    equals_flex(&device);
-    search_equals_flex(&device);
-}
-
-#[cfg(feature = "wgpu")]
-#[test]
-fn wgpu_equals_flex() {
-    let device = crate::kernels::gpu();
-    equals_flex(&device);
-    search_equals_flex(&device);
-}
-
-/// Kernels in SPIR-V, as drivers of Vulkan are given them.
-#[cfg(feature = "vulkan")]
-#[test]
-fn vulkan_equals_flex() {
-    let device = Device::enumerate(burn::tensor::DeviceType::Vulkan)
-        .into_iter()
-        .next()
-        .expect("there is a driver");
-    equals_flex(&device);
-    search_equals_flex(&device);
 }
 
 /// Training computes the loss alone, and search the scores; both give the same loss.

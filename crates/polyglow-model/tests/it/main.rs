@@ -6,8 +6,6 @@ mod captioner;
 mod custom;
 mod encoder;
 mod golden;
-#[cfg(any(feature = "wgpu", feature = "vulkan"))]
-mod kernels;
 mod layers;
 mod properties;
 mod quantization;

@@ -1,7 +1,7 @@
-//! GPU kernels compute the same as those of flex, values and gradients, with the same dropout
-//! masks.
+//! Kernels beside those of flex: values and gradients, with the same dropout masks.
 
-use burn::tensor::{Bool, Device, DeviceType, Distribution, Tensor};
+use anyhow::{Context, Result, ensure};
+use burn::tensor::{Bool, Device, Distribution, Tensor, TensorData};
 use polyglow_kernels::{
     Activation, Dropped, Factors, Layout, Packed, Targets, activated_linear, add_dropped,
     cross_attention, dropout, layer_norm, linear, projected_cross_entropy, residual_norm,
@@ -9,7 +9,7 @@ use polyglow_kernels::{
 };
 use polyglow_model::Precision;
 
-use crate::{distance, values};
+use super::{Check, Compared, are_near, values};
 
 const DROPPED: [Option<Dropped>; 2] = [
     None,
@@ -19,21 +19,32 @@ const DROPPED: [Option<Dropped>; 2] = [
     }),
 ];
 
-/// The GPU of this build, or the software driver that stands for one.
-pub(crate) fn gpu() -> Device {
-    #[cfg(feature = "wgpu")]
-    let kind = DeviceType::Wgpu;
-    #[cfg(not(feature = "wgpu"))]
-    let kind = DeviceType::Vulkan;
-    Device::enumerate(kind)
-        .into_iter()
-        .next()
-        .expect("this is tested where there is a driver, such as lavapipe")
-}
+/// Every comparison, and what it compares.
+pub(super) const CHECKS: [Check; 8] = [
+    ("attention of a sequence to itself", self_attentions),
+    ("attention to another sequence", cross_attentions),
+    ("rows that may attend to nothing", rows_without_keys),
+    ("norms, and norms of sums", norms),
+    ("dropout on the way into a sum", dropouts),
+    ("the middle of a feed-forward block", middles),
+    ("the loss of hidden states", losses),
+    ("linear maps of rounded factors", rounded_linear_maps),
+];
+
+/// The largest difference of a value, relative to the largest value of its tensor, where every sum is of f32.
+const EXACT: f32 = 1e-5;
 
 /// Compares the output of an operation, and the gradients of its inputs under random gradients of
 /// the output, on the GPU and on flex.
-fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>]) -> Tensor<3>) {
+///
+/// # Errors
+/// A value differs by more than `bound` of the largest.
+fn equals_flex(
+    gpu: &Compared,
+    bound: f32,
+    shapes: &[[usize; 3]],
+    operation: impl Fn(&[Tensor<3>]) -> Tensor<3>,
+) -> Result<()> {
     let random = |shape: [usize; 3]| {
         Tensor::<3>::random(shape, Distribution::Default, &Device::flex()).into_data()
     };
@@ -41,7 +52,7 @@ fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>
     let mut output_gradient = None;
     let mut run = |device: &Device| {
         let device = device.clone().autodiff();
-        let leaf = |data: &burn::tensor::TensorData| {
+        let leaf = |data: &TensorData| {
             (Tensor::<3>::from_data(data.clone(), &device) * 4.0 - 2.0)
                 .detach()
                 .require_grad()
@@ -63,17 +74,12 @@ fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>
         all
     };
     let expected = run(&Device::flex());
-    let actual = run(&gpu());
+    let actual = run(&gpu.device);
     for (index, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
-        let largest = expected
-            .iter()
-            .fold(1.0f32, |largest, value| largest.max(value.abs()));
-        let difference = distance(expected, actual) / largest;
-        assert!(
-            difference < 1e-5,
-            "{name} {shapes:?}: result {index} differs by {difference} of its largest value: {expected:?} {actual:?}"
-        );
+        are_near(expected, actual, bound)
+            .with_context(|| format!("inputs of {shapes:?}: result {index}"))?;
     }
+    Ok(())
 }
 
 /// The padding mask of `rows` sentences, the first of length `len` and the others shorter.
@@ -94,8 +100,7 @@ fn future(rows: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
         .bool_or(padding(rows, len, device).expand([rows, 1, len, len]))
 }
 
-#[test]
-fn attention_of_a_sequence_to_itself_is_that_of_flex() {
+fn self_attentions(gpu: &Compared) -> Result<()> {
     // One block of keys, several; widths of heads that are whole vectors, and one that is not.
     for (rows, len, heads, head_dim) in [
         (3, 5, 2, 4),
@@ -106,27 +111,22 @@ fn attention_of_a_sequence_to_itself_is_that_of_flex() {
     ] {
         for dropped in DROPPED {
             for causal in [false, true] {
-                equals_flex(
-                    "self-attention",
-                    &[[rows, len, 3 * heads * head_dim]],
-                    |leaves| {
-                        let device = &leaves[0].device();
-                        let mask = if causal {
-                            future(rows, len, device)
-                        } else {
-                            padding(rows, len, device)
-                        };
-                        self_attention(&leaves[0], &mask, heads, dropped)
-                            .expect("both have a kernel")
-                    },
-                );
+                equals_flex(gpu, EXACT, &[[rows, len, 3 * heads * head_dim]], |leaves| {
+                    let device = &leaves[0].device();
+                    let mask = if causal {
+                        future(rows, len, device)
+                    } else {
+                        padding(rows, len, device)
+                    };
+                    self_attention(&leaves[0], &mask, heads, dropped).expect("both have a kernel")
+                })?;
             }
         }
     }
+    Ok(())
 }
 
-#[test]
-fn attention_to_another_sequence_is_that_of_flex() {
+fn cross_attentions(gpu: &Compared) -> Result<()> {
     for (rows, len, other_len, heads, head_dim) in [
         (3, 5, 7, 2, 4),
         (2, 40, 9, 2, 8),
@@ -136,28 +136,30 @@ fn attention_to_another_sequence_is_that_of_flex() {
         for dropped in DROPPED {
             let d_model = heads * head_dim;
             equals_flex(
-                "attention",
+                gpu,
+                EXACT,
                 &[[rows, len, d_model], [rows, other_len, 2 * d_model]],
                 |leaves| {
                     let mask = padding(rows, other_len, &leaves[0].device());
                     cross_attention(&leaves[0], &leaves[1], &mask, heads, dropped)
                         .expect("both have a kernel")
                 },
-            );
+            )?;
         }
     }
+    Ok(())
 }
 
 /// A row that may attend to no key attends to all keys equally.
-#[test]
-fn a_row_where_everything_is_forbidden_is_as_on_flex() {
+fn rows_without_keys(gpu: &Compared) -> Result<()> {
     for len in [6, 40] {
-        equals_flex("self-attention", &[[2, len, 24]], |leaves| {
+        equals_flex(gpu, EXACT, &[[2, len, 24]], |leaves| {
             let all = Tensor::<1, Bool>::from_data(&vec![true; 2 * len][..], &leaves[0].device());
             self_attention(&leaves[0], &all.reshape([2, 1, 1, len]), 2, None)
                 .expect("both have a kernel")
-        });
+        })?;
     }
+    Ok(())
 }
 
 fn flat(leaf: &Tensor<3>) -> Tensor<2> {
@@ -169,17 +171,17 @@ fn row(leaf: &Tensor<3>) -> Tensor<1> {
     leaf.clone().flatten(0, 2)
 }
 
-#[test]
-fn norms_are_those_of_flex() {
+fn norms(gpu: &Compared) -> Result<()> {
     // Fewer vectors than a row has units, more, and more rows than all cubes have at once.
     for shape in [[2, 3, 8], [3, 7, 5], [5, 11, 200], [90, 50, 6]] {
         let parameter = [1, 1, shape[2]];
-        equals_flex("norm", &[shape, parameter, parameter], |leaves| {
+        equals_flex(gpu, EXACT, &[shape, parameter, parameter], |leaves| {
             layer_norm(flat(&leaves[0]), row(&leaves[1]), row(&leaves[2]), 1e-5).unsqueeze()
-        });
+        })?;
         for dropped in DROPPED {
             equals_flex(
-                "norm of a sum",
+                gpu,
+                EXACT,
                 &[shape, shape, parameter, parameter],
                 |leaves| {
                     let [residual, input, gamma, beta] = leaves else {
@@ -196,42 +198,42 @@ fn norms_are_those_of_flex() {
                     .expect("both have kernels")
                     .unsqueeze()
                 },
-            );
+            )?;
         }
     }
+    Ok(())
 }
 
-#[test]
-fn dropout_on_the_way_into_a_sum_is_that_of_flex() {
+fn dropouts(gpu: &Compared) -> Result<()> {
     let dropped = Dropped { keep: 0.8, key: 77 };
     // Of less than a part of a mask, of more, and of no whole number of vectors.
     for shape in [[2, 3, 8], [3, 41, 100], [3, 3, 3]] {
-        equals_flex("dropout", &[shape, shape], |leaves| {
+        equals_flex(gpu, EXACT, &[shape, shape], |leaves| {
             add_dropped(&flat(&leaves[0]), &flat(&leaves[1]), dropped)
                 .expect("both have a kernel")
                 .unsqueeze()
-        });
+        })?;
     }
     // By itself it is the same mask, which flex has no kernel for.
-    let device = gpu().autodiff();
+    let device = gpu.device.clone().autodiff();
     let ones = Tensor::<2>::ones([123, 100], &device).require_grad();
     let sum = values(add_dropped(&ones.zeros_like(), &ones, dropped).expect("there is a kernel"));
     let output = dropout(&ones, dropped).expect("there is a kernel");
-    assert_eq!(values(output.clone()), sum);
+    ensure!(values(output.clone()) == sum, "alone it drops others");
     let gradient = ones
         .grad(&output.sum().backward())
         .expect("the output depends on it");
-    assert_eq!(values(gradient), sum);
+    ensure!(values(gradient) == sum, "the gradient has another mask");
     // And as a product with Burn's own gradients.
     let again = Tensor::<2>::ones([123, 100], &device.gradient_checkpointing());
-    assert_eq!(
-        values(dropout(&again, dropped).expect("there is a kernel")),
-        sum
+    ensure!(
+        values(dropout(&again, dropped).expect("there is a kernel")) == sum,
+        "with Burn's own gradients it drops others"
     );
+    Ok(())
 }
 
-#[test]
-fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
+fn middles(gpu: &Compared) -> Result<()> {
     let shapes = [[1, 70, 24], [1, 24, 36], [1, 1, 36]];
     let dropped = Dropped { keep: 0.8, key: 78 };
     let middle = |leaves: &[Tensor<3>], dropped| {
@@ -248,10 +250,12 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
         )
         .expect("both have a kernel")
     };
-    equals_flex("middle", &shapes, |leaves| middle(leaves, None).unsqueeze());
+    equals_flex(gpu, gpu.products(), &shapes, |leaves| {
+        middle(leaves, None).unsqueeze()
+    })?;
     // Flex drops by rows, so that its masks are different: on GPUs it is dropout of what comes out
     // without it.
-    let device = gpu().autodiff();
+    let device = gpu.device.clone().autodiff();
     let random = |shape| {
         Tensor::<3>::random(shape, Distribution::Uniform(-1.0, 1.0), &device).require_grad()
     };
@@ -268,14 +272,14 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
         [vec![values(output)], input_gradients.to_vec()].concat()
     });
     for (actual, expected) in actual.iter().zip(&expected) {
-        assert!(distance(actual, expected) < 1e-5, "{actual:?} {expected:?}");
+        are_near(expected, actual, gpu.products()).context("dropped in the product's kernel")?;
     }
+    Ok(())
 }
 
 /// The loss, the loss without smoothing, and the gradients, with targets that are padding among the
 /// others.
-#[test]
-fn the_loss_of_hidden_states_is_that_of_flex() {
+fn losses(gpu: &Compared) -> Result<()> {
     // Vocabularies that are multiples of a vector, and that are not; enough rows of padding that
     // some are left out; and more rows than a chunk has.
     for (rows, d_model, vocab_size) in [(5, 8, 12), (70, 16, 1003), (3, 4, 5000), (700, 4, 12)] {
@@ -284,41 +288,70 @@ fn the_loss_of_hidden_states_is_that_of_flex() {
                 Layout::InOut => [1, d_model, vocab_size],
                 Layout::OutIn => [1, vocab_size, d_model],
             };
-            equals_flex("loss", &[[1, rows, d_model], weight], |leaves| {
-                let device = &leaves[0].device();
-                let target = |row: usize| {
-                    if row % 3 == 1 {
-                        0
-                    } else {
-                        row * 37 % vocab_size % (row + 1)
-                    }
-                };
-                let targets = (0..rows).map(|row| target(row) as i32).collect();
-                let targets = Targets::without_padding(targets, 0, device);
-                let hidden = flat(&leaves[0]);
-                let weight = flat(&leaves[1]);
-                let loss =
-                    projected_cross_entropy(hidden, weight, layout, targets, 0.1, 0, Factors::F32);
-                // The second has no gradients.
-                Tensor::cat(vec![loss.loss_sum, loss.nll_sum], 0).unsqueeze()
-            });
+            equals_flex(
+                gpu,
+                gpu.products(),
+                &[[1, rows, d_model], weight],
+                |leaves| {
+                    let device = &leaves[0].device();
+                    let target = |row: usize| {
+                        if row % 3 == 1 {
+                            0
+                        } else {
+                            row * 37 % vocab_size % (row + 1)
+                        }
+                    };
+                    let targets = (0..rows).map(|row| target(row) as i32).collect();
+                    let targets = Targets::without_padding(targets, 0, device);
+                    let hidden = flat(&leaves[0]);
+                    let weight = flat(&leaves[1]);
+                    let loss = projected_cross_entropy(
+                        hidden,
+                        weight,
+                        layout,
+                        targets,
+                        0.1,
+                        0,
+                        Factors::F32,
+                    );
+                    // The second has no gradients.
+                    Tensor::cat(vec![loss.loss_sum, loss.nll_sum], 0).unsqueeze()
+                },
+            )?;
         }
     }
+    Ok(())
 }
 
 /// Products of rounded factors: their results are rounded, and sums of gradients are not.
-#[test]
-fn linear_maps_in_f16_are_those_of_f16_factors() {
-    if !Precision::F16.is_supported(&gpu()) {
-        println!("not tested: this driver has no f16");
-        return;
+fn rounded_linear_maps(gpu: &Compared) -> Result<()> {
+    // A rounding changes a value by half of its last bit at most, and each has had three.
+    let formats = [
+        (Precision::F16, Factors::F16, 3.0 / 2048.0),
+        (Precision::Bf16, Factors::Bf16, 3.0 / 256.0),
+    ];
+    for (precision, factors, bound) in formats {
+        if precision.is_supported(&gpu.device) {
+            for relu in [false, true] {
+                rounded_linear_map(gpu, factors, relu, bound).context(precision.name())?;
+            }
+        } else {
+            gpu.note(format!(
+                "not compared: the device has no {}",
+                precision.name()
+            ));
+        }
     }
+    Ok(())
+}
+
+fn rounded_linear_map(gpu: &Compared, factors: Factors, relu: bool, bound: f32) -> Result<()> {
     let shapes = [[1, 70, 24], [1, 24, 36], [1, 1, 36]];
     let random = |shape| {
         Tensor::<3>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data()
     };
     let data = shapes.map(random);
-    let run = |device: &Device, relu: bool| {
+    let run = |device: &Device| {
         let device = device.clone().autodiff();
         let leaves = data
             .each_ref()
@@ -332,12 +365,12 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
                 &row(&leaves[2]),
                 Activation::Relu,
                 None,
-                Factors::F16,
+                factors,
                 &Packed::default(),
             )
             .expect("both have a kernel")
         } else {
-            linear(input, weight, Some(row(&leaves[2])), Factors::F16)
+            linear(input, weight, Some(row(&leaves[2])), factors)
         };
         let wide: Tensor<2> = widened(output);
         let gradients = (wide.clone() * wide.clone()).sum().backward();
@@ -346,16 +379,8 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
             .map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it")));
         [vec![values(wide)], input_gradients.to_vec()].concat()
     };
-    for relu in [false, true] {
-        for (expected, actual) in run(&Device::flex(), relu).iter().zip(&run(&gpu(), relu)) {
-            // A rounding changes a value by 2^-11 of itself at most, and each has had three.
-            let largest = expected
-                .iter()
-                .fold(1.0f32, |largest, value| largest.max(value.abs()));
-            assert!(
-                distance(actual, expected) < largest * 3.0 / 2048.0,
-                "{actual:?} {expected:?}"
-            );
-        }
+    for (expected, actual) in run(&Device::flex()).iter().zip(&run(&gpu.device)) {
+        are_near(expected, actual, bound)?;
     }
+    Ok(())
 }
