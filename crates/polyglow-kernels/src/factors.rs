@@ -53,7 +53,7 @@ pub fn has_training_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
 
 impl Factors {
     /// The format as Burn names it.
-    fn dtype(self) -> FloatDType {
+    pub(crate) fn dtype(self) -> FloatDType {
         match self {
             Self::F32 => FloatDType::F32,
             Self::Bf16 => FloatDType::BF16,

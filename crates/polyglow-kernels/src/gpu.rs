@@ -9,6 +9,7 @@
 //! as one is fused as one.
 
 pub(crate) mod operation;
+pub(crate) mod rows;
 pub(crate) mod vector;
 
 use std::fmt::Debug;

@@ -15,9 +15,9 @@ use std::fmt;
 #[cfg(feature = "flex")]
 use std::sync::{Arc, Mutex};
 
-use burn::tensor::Tensor;
+use burn::tensor::{FloatDType, Tensor};
 
-use crate::factors::{Factors, widened};
+use crate::factors::{Factors, cast};
 
 #[cfg(feature = "flex")]
 pub(crate) use flex::{LinearState, Sizes, repeated_product};
@@ -74,10 +74,11 @@ pub fn linear(
     if let Some(output) = gpu::linear(&input, &weight, bias.as_ref(), Layout::InOut, factors) {
         return output;
     }
-    if factors == Factors::F32 {
+    if factors == Factors::F32 && !is_on_gpu(&input) {
         return burn::tensor::module::linear(input, weight, bias);
     }
-    let output = factors.product(input, weight);
+    let [input, weight] = [input, weight].map(|factor| factors.rounded(factor));
+    let output = product(input, weight, FloatDType::F32);
     match bias {
         Some(bias) => output + bias.unsqueeze(),
         None => output,
@@ -101,11 +102,44 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
         return output;
     }
     // Rounded before it is transposed, so that the cast reads memory in order.
-    widened(
-        factors
-            .rounded(input)
-            .matmul(factors.rounded(weight).transpose()),
-    )
+    let [input, weight] = [input, weight].map(|factor| factors.rounded(factor));
+    product(input, weight.transpose(), FloatDType::F32)
+}
+
+/// Returns `leftᵀ right` in f32.
+///
+/// # Shapes
+/// - `left`: `[terms, rows]`; `right`: `[terms, columns]`, contiguous
+pub(crate) fn product_of_columns(left: Tensor<2>, right: Tensor<2>) -> Tensor<2> {
+    #[cfg(feature = "gpu")]
+    if is_on_gpu(&left) {
+        return gpu::product_of_columns(left, right);
+    }
+    cast(left.transpose().matmul(right), FloatDType::F32)
+}
+
+/// Returns the product of two matrices with elements of `dtype`.
+pub(crate) fn product(left: Tensor<2>, right: Tensor<2>, dtype: FloatDType) -> Tensor<2> {
+    #[cfg(feature = "gpu")]
+    if is_on_gpu(&left) {
+        return gpu::product(left, right, dtype);
+    }
+    cast(left.matmul(right), dtype)
+}
+
+/// Whether a tensor is on a GPU, and outside of the graph.
+fn is_on_gpu(tensor: &Tensor<2>) -> bool {
+    #[cfg(feature = "gpu")]
+    return !cfg!(feature = "plain")
+        && tensor
+            .clone()
+            .try_into_primitive::<burn::backend::Cube>()
+            .is_ok();
+    #[cfg(not(feature = "gpu"))]
+    {
+        let _ = tensor;
+        false
+    }
 }
 
 /// A copy of a weight in the order that products read it in, which [`repeated_linear`] and

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::ensure;
 use burn::backend::fusion::observer::{BlockOperations, FusionObservation, FusionObserver};
@@ -31,6 +32,8 @@ const FEW_ROWS: usize = 2;
 /// The number of steps of a pass. Burn plans in the first step, and uses the plans from the second on;
 /// the last is counted.
 const STEPS: u64 = 3;
+/// The number of steps whose time on the host is taken.
+const TIMED: u64 = 10;
 /// The number of kinds of blocks that are listed.
 const KINDS: usize = 16;
 /// The learning rate of the steps; any will do, since no weight changes.
@@ -52,6 +55,8 @@ pub(super) struct LaunchesReport {
     /// The most bytes of tensors that live at once: weights, state of the optimizer, activations,
     /// gradients. What the memory manager needs beyond them is not counted.
     pub(super) peak_memory: u64,
+    /// Seconds that the host takes to ask for a step, without the driver's part: the mean of several.
+    pub(super) host_seconds: f64,
     /// Estimates of the time of a step on known devices.
     pub(super) estimates: Vec<Estimate>,
     /// The kinds of blocks that move the most bytes: operations that run together.
@@ -108,7 +113,9 @@ pub(super) fn count_launches(
         rows: batch.rows.min(FEW_ROWS),
         ..batch
     };
-    let known = known_kernels(&mut Counted::new(plan, few, vocab_size)?)?;
+    let mut small = Counted::new(plan, few, vocab_size)?;
+    let known = known_kernels(&mut small)?;
+    let host_seconds = small.host_seconds()?;
     let ledger = Arc::new(Ledger::knowing(known));
     let mut counted = Counted::new(plan, batch, vocab_size)?;
     let poison = poison(&counted.device)?;
@@ -125,6 +132,7 @@ pub(super) fn count_launches(
             .collect(),
         step: Counts::new("step", &blocks),
         peak_memory: ledger.peak(),
+        host_seconds,
         estimates: estimates(&blocks),
         kinds: kinds(&blocks),
         kernels: kernels(&blocks),
@@ -191,6 +199,31 @@ impl<'a> Counted<'a> {
             shape,
             device: plan.training_device()?,
         })
+    }
+
+    /// Returns the seconds of a step whose launches are dropped.
+    fn host_seconds(&self) -> Result<f64> {
+        let Self { plan, task, .. } = self;
+        let _dry = DryRun::new();
+        let model = self.shape.init(plan.config.seed, &self.device);
+        let mut stepper = Stepper::from_parts(StepperParts {
+            task,
+            optimizer: Optimizer::new(&plan.config.train, &model),
+            model,
+            device: self.device.clone(),
+            seed: plan.config.seed,
+        });
+        let window = every_batch(task, plan)?;
+        let mut started = Instant::now();
+        for step in 1..=STEPS + TIMED {
+            if step == STEPS + 1 {
+                self.device.sync()?;
+                started = Instant::now();
+            }
+            stepper.step(&window, StepArgs::new(step, LR))?;
+        }
+        self.device.sync()?;
+        Ok(started.elapsed().as_secs_f64() / TIMED as f64)
     }
 
     /// Returns the blocks of the last of a few steps, by phase, with launches dropped. `prepare` is called

@@ -39,6 +39,10 @@ pub(super) fn product(operation: &OperationIr) -> Option<(f64, Units)> {
             let rows = linear.x.shape.num_elements() / last(&linear.x).max(1);
             Some(matmul(&linear.x, rows, &linear.out))
         }
+        OperationIr::Custom(custom) if custom.id == "product" => {
+            let factor = custom.inputs.first()?;
+            Some(matmul(factor, last(factor), custom.outputs.first()?))
+        }
         OperationIr::Custom(custom) => attention(custom).map(|flops| (flops, Units::Lanes)),
         _ => None,
     }

@@ -50,6 +50,11 @@ pub(super) fn print_launches(out: &mut dyn Write, report: &LaunchesReport) -> io
         "\npeak of tensors {:.2} GB",
         report.peak_memory as f64 / 1e9
     )?;
+    writeln!(
+        out,
+        "the host asks for a step in {:.1} ms",
+        report.host_seconds * 1e3
+    )?;
     let estimates: Vec<String> = report
         .estimates
         .iter()

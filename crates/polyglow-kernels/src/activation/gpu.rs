@@ -25,12 +25,10 @@ pub(super) fn activated_linear(
     let (input, input_node) = open(input)?;
     let (weight, weight_node) = open(weight)?;
     let (bias, bias_node) = open(bias)?;
-    // Its shape is changed first, so that the sum follows the product and is fused with it.
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
     let sum = widened(map.product()) + bias;
-    // `max(x, 0)` as `(|x| + x) / 2`: these operations are fused with the product, and propagate
-    // NaN.
+    // `max(x, 0)` as `(|x| + x) / 2`, which propagates NaN.
     let mut output = factors.rounded((sum.clone().abs() + sum) * 0.5);
     if let Some(dropped) = dropped {
         output = without_graph(output, dropped);

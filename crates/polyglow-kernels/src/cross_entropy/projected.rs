@@ -19,9 +19,10 @@ mod flex;
 mod gpu;
 
 use burn::tensor::activation::log_softmax;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{FloatDType, Int, Tensor};
 
 use crate::factors::{Factors, widened};
+use crate::linear::{product, product_of_columns};
 use crate::{Layout, LossOutput, Targets, cross_entropy, linear, linear_transposed};
 
 /// The most rows of logits that the kernel of the CPU holds at once. With fewer it would read the
@@ -253,17 +254,18 @@ impl Chunks {
     fn chunk(&self, hidden: Tensor<2>, targets: Tensor<2, Int>) -> Sums {
         // Rounded once for two products: that of the logits and that of the weight's gradient.
         let hidden = self.factors.rounded(hidden);
-        let LogitGradients { grads, losses } =
-            self.logit_gradients(hidden.clone().matmul(self.to_logits.clone()), targets);
+        let logits = product(hidden.clone(), self.to_logits.clone(), self.factors.dtype());
+        let LogitGradients { grads, losses } = self.logit_gradients(logits, targets);
         let grads = self.factors.rounded(grads);
-        let grad_weight = match self.layout {
-            Layout::InOut => hidden.transpose().matmul(grads.clone()),
-            Layout::OutIn => grads.clone().transpose().matmul(hidden),
+        let (left, right) = match self.layout {
+            Layout::InOut => (hidden, grads.clone()),
+            Layout::OutIn => (grads.clone(), hidden),
         };
+        let to_hidden = self.to_logits.clone().transpose();
         Sums {
             losses,
-            grad_hidden: vec![widened(grads.matmul(self.to_logits.clone().transpose()))],
-            grad_weight: widened(grad_weight),
+            grad_hidden: vec![product(grads, to_hidden, FloatDType::F32)],
+            grad_weight: product_of_columns(left, right),
         }
     }
 

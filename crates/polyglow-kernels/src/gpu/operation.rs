@@ -51,6 +51,16 @@ impl Operand {
         self.0.dtype
     }
 
+    /// The length of an axis.
+    pub(crate) fn len(&self, axis: usize) -> usize {
+        self.0.shape[axis]
+    }
+
+    /// The number of elements.
+    pub(crate) fn num_elements(&self) -> usize {
+        self.0.shape.num_elements()
+    }
+
     /// The operand as a float tensor with `D` axes.
     pub(crate) fn tensor<const D: usize>(self) -> Tensor<D> {
         Tensor::from_primitive::<Cube>(self.0)
@@ -74,6 +84,7 @@ pub(crate) fn queue<const I: usize, const O: usize>(
         name,
         inputs.into(),
         outputs,
+        into_contiguous,
         move |client, inputs, written| {
             launch(
                 client,
@@ -84,11 +95,34 @@ pub(crate) fn queue<const I: usize, const O: usize>(
     )
 }
 
-/// [`queue`] with any number of tensors to read, at least one.
+/// [`queue`], with the tensors that it reads as they are, for kernels that read by strides.
+pub(crate) fn queue_as_they_are<const I: usize, const O: usize>(
+    name: &str,
+    inputs: [Operand; I],
+    outputs: [Written; O],
+    launch: impl Fn(&Client, [CubeTensor; I], [CubeTensor; O]) + Send + Sync + 'static,
+) -> [Operand; O] {
+    queue_all(
+        name,
+        inputs.into(),
+        outputs,
+        |tensor| tensor,
+        move |client, inputs, written| {
+            launch(
+                client,
+                inputs.try_into().expect("as many as were given"),
+                written,
+            );
+        },
+    )
+}
+
+/// [`queue`] with any number of tensors to read, at least one, and what is done with each first.
 pub(crate) fn queue_all<const O: usize>(
     name: &str,
     inputs: Vec<Operand>,
     outputs: [Written; O],
+    prepare: fn(CubeTensor) -> CubeTensor,
     launch: impl Fn(&Client, Vec<CubeTensor>, [CubeTensor; O]) + Send + Sync + 'static,
 ) -> [Operand; O] {
     let client = inputs[0].0.client.clone();
@@ -112,7 +146,7 @@ pub(crate) fn queue_all<const O: usize>(
             if input.dtype.is_bool() {
                 tensor
             } else {
-                into_contiguous(tensor)
+                prepare(tensor)
             }
         };
         let inputs: Vec<CubeTensor> = inputs.iter().map(&mut read).collect();

@@ -8,6 +8,7 @@ use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
@@ -51,7 +52,13 @@ pub(super) fn joined(values: Vec<Tensor<1>>) -> Tensor<1> {
         }
     };
     // One operation for the queue, however many launches it takes.
-    let [output] = queue_all("joined", inputs, [(vec![total], DType::F32)], launch);
+    let [output] = queue_all(
+        "joined",
+        inputs,
+        [(vec![total], DType::F32)],
+        into_contiguous,
+        launch,
+    );
     output.tensor()
 }
 

@@ -12,6 +12,7 @@ use self::kernel::{LANES, Layout, ROWS};
 use crate::Dropped;
 use crate::dropout::gpu::mask::DropoutMask;
 use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
+use crate::gpu::rows::sum_of_rows;
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// The most workgroups of the backward pass, each of which has sums for `gamma` and `beta` of its
@@ -227,8 +228,9 @@ impl State {
         } else {
             grad_sum.clone()
         };
-        // The sums of workgroups, added in their order by Burn's operation.
-        let grad_affine = grad_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
+        // The sums of workgroups, added in their order.
+        let parts = grad_affine.len(0);
+        let grad_affine = sum_of_rows(grad_affine, parts).tensor::<1>();
         let grad_affine = [0, 1].map(|part| grad_affine.clone().narrow(0, part * width, width));
         (grad_sum, grad_input, grad_affine)
     }

@@ -1,11 +1,11 @@
-//! The affine map `y = x W + b` on GPUs: Burn's products, with factors that are rounded once, and a
-//! kernel for the gradient of the bias.
+//! The affine map `y = x W + b` on GPUs: products ([`product`]) with factors that are rounded once,
+//! and a kernel for the gradient of the bias.
 //!
 //! Rounded copies of `x` and `W` serve the forward pass and both products of the backward pass
-//! ([`GpuFactors`]). The order of operations here decides what Burn fuses: a product is fused with
-//! the elementwise operations right behind it, so nothing may stand between them.
+//! ([`GpuFactors`]).
 
 mod kernel;
+mod product;
 
 use burn::tensor::{DType, FloatDType, Tensor};
 use burn_cubecl::cubecl::client::Client;
@@ -13,9 +13,11 @@ use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{LANES, ROWS};
+pub(crate) use self::product::{product, product_of_columns};
 use super::Layout;
 use crate::factors::{Factors, cast, kept_or_rounded, rounded, widened};
 use crate::gpu::operation::{Operand, elements, placeholder, queue, vector_size};
+use crate::gpu::rows::sum_of_rows;
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on GPUs with
@@ -29,8 +31,6 @@ pub(super) fn linear(
 ) -> Option<Tensor<2>> {
     let (input, input_node) = open(input)?;
     let (weight, weight_node) = open(weight)?;
-    // Its shape is changed first, so that nothing stands between the product and the sum, which are
-    // then fused.
     let bias = match bias {
         Some(bias) => {
             let (bias, node) = open(bias)?;
@@ -82,7 +82,7 @@ impl GpuFactors {
 
     /// Returns `x W` in the format of the factors.
     pub(crate) fn product(&self) -> Tensor<2> {
-        self.input.clone().matmul(self.across())
+        product(self.input.clone(), self.across(), self.factors.dtype())
     }
 
     /// The weight as `[d_in, d_out]`.
@@ -96,16 +96,16 @@ impl GpuFactors {
     /// The gradient of the weight, from that of the output in the format of the factors.
     fn grad_weight(&self, gradient: Tensor<2>) -> Gradient {
         let input = self.input.clone();
-        let product = match self.layout {
-            Layout::InOut => input.transpose().matmul(gradient),
-            Layout::OutIn => gradient.transpose().matmul(input),
+        let (left, right) = match self.layout {
+            Layout::InOut => (input, gradient),
+            Layout::OutIn => (gradient, input),
         };
-        widened(product).into()
+        product_of_columns(left, right).into()
     }
 
     /// The gradient of the input, from that of the output in the format of the factors.
     fn grad_input(&self, gradient: Tensor<2>) -> Gradient {
-        cast(gradient.matmul(self.across().transpose()), self.dtype).into()
+        product(gradient, self.across().transpose(), self.dtype).into()
     }
 }
 
@@ -115,7 +115,7 @@ const MAX_STRIPES: usize = 64;
 /// The gradient of the bias: the sum of the rows of that of the output, in f32.
 fn grad_bias(gradient: Tensor<2>) -> Gradient {
     let [sums] = sum_columns(gradient, None);
-    sum_stripes(sums)
+    sums_of_stripes(sums)
 }
 
 /// Returns the gradient before a ReLU, given that behind it, and the sum of its rows in f32.
@@ -127,12 +127,13 @@ pub(crate) fn through_relu(
 ) -> (Tensor<2>, Gradient) {
     let gradient = cast(gradient, output.dtype().into());
     let [sums, grad] = sum_columns(gradient, Some((output, scale as f32)));
-    (grad.tensor(), sum_stripes(sums))
+    (grad.tensor(), sums_of_stripes(sums))
 }
 
-/// The sum of the partial sums of all workgroups.
-fn sum_stripes(sums: Operand) -> Gradient {
-    sums.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0).into()
+/// The sum of the partial sums of all workgroups, `[stripes, width]`.
+fn sums_of_stripes(sums: Operand) -> Gradient {
+    let stripes = sums.len(0);
+    sum_of_rows(sums, stripes).tensor::<1>().into()
 }
 
 /// Launches `kernel::sum_columns`: partial sums, `[stripes, width]`, and with a ReLU the gradient
@@ -196,7 +197,6 @@ impl BackwardPass<2, 2> for GpuFactors {
     ) -> [Option<Gradient>; 2] {
         let gradient = self.factors.rounded(gradient);
         let grad_weight = tracks_weight.then(|| self.grad_weight(gradient.clone()));
-        // Last, because the sum that it is added to comes next and is fused with it.
         let grad_input = tracks_input.then(|| self.grad_input(gradient));
         [grad_input, grad_weight]
     }
@@ -210,8 +210,6 @@ impl BackwardPass<3, 2> for GpuFactors {
     ) -> [Option<Gradient>; 3] {
         let rounded = self.factors.rounded(gradient.clone());
         let grad_weight = tracks_weight.then(|| self.grad_weight(rounded.clone()));
-        // Between the two products: two of the same gradient in a row would be planned together,
-        // and neither would be fused with what follows it.
         let grad_bias = tracks_bias.then(|| grad_bias(gradient));
         let grad_input = tracks_input.then(|| self.grad_input(rounded));
         [grad_input, grad_weight, grad_bias]

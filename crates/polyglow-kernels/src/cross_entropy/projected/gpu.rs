@@ -9,6 +9,7 @@ mod kernel;
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Int, Tensor};
+use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::prelude::CubeDim;
 use burn_cubecl::tensor::CubeTensor;
@@ -80,13 +81,40 @@ struct State {
 impl BackwardPass<2, 1> for State {
     fn gradients(self, gradient: Tensor<1>, tracked: [bool; 2]) -> [Option<Gradient>; 2] {
         let [tracks_hidden, tracks_weight] = tracked;
-        let gradient: Tensor<2> = gradient.unsqueeze();
-        let scaled = |grad: Tensor<2>| (grad * gradient.clone()).into();
+        let scaled = |grad: Tensor<2>| scaled(grad, gradient.clone()).into();
         [
             tracks_hidden.then(|| scaled(self.grad_hidden)),
             tracks_weight.then(|| scaled(self.grad_weight)),
         ]
     }
+}
+
+/// Returns a tensor times a factor on the device, `[1]`. Burn's product of the two reads the factor
+/// for each element, and takes 50 times as long on an H200 as reading and writing the tensor does.
+fn scaled(tensor: Tensor<2>, factor: Tensor<1>) -> Tensor<2> {
+    let shape = tensor.dims();
+    let size: usize = shape.iter().product();
+    let vector = vector_size(size);
+    let vectors = size / vector;
+    let launch = move |client: &Client, inputs: [CubeTensor; 2], [output]: [CubeTensor; 1]| {
+        let dim = CubeDim::new(client, vectors);
+        let count = calculate_cube_count_elemwise(client, vectors, dim);
+        let [tensor, factor] = inputs.map(CubeTensor::into_buffer_arg);
+        let output = output.into_buffer_arg();
+        kernel::scale::launch(
+            client,
+            count,
+            dim,
+            vector,
+            tensor,
+            factor,
+            output,
+            vectors as u32,
+        );
+    };
+    let inputs = [Operand::from(tensor), factor.into()];
+    let [output] = queue("scaled", inputs, [(shape.to_vec(), DType::F32)], launch);
+    output.tensor()
 }
 
 /// [`Chunks::logit_gradients`] by the kernel `kernel::losses`, on GPUs; `None` elsewhere.

@@ -145,3 +145,17 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
     sync_cube();
     (largest[0] + totals[0].ln(), sums[0])
 }
+
+/// Writes `tensor * factor[0]`. A thread has one vector.
+#[cube(launch)]
+pub(super) fn scale<N: Size>(
+    tensor: &[Vector<f32, N>],
+    factor: &[f32],
+    output: &mut [Vector<f32, N>],
+    vectors: u32,
+) {
+    let index = ABSOLUTE_POS;
+    if index < vectors as usize {
+        output[index] = tensor[index] * Vector::new(factor[0]);
+    }
+}
