@@ -29,7 +29,7 @@ fn a_step_of_tiny_stays_within_its_limits() {
     let (launches, gigabytes) = (step("launches"), (step("read") + step("written")) / 1e9);
     let peak = report["peak_memory"].as_f64().expect("a number") / 1e9;
     assert!(
-        launches <= 365.0 && gigabytes <= 2.9 && peak <= 0.6,
+        launches <= 475.0 && gigabytes <= 3.4 && peak <= 0.6,
         "{launches} launches, {gigabytes} GB, {peak} GB"
     );
 }
@@ -53,7 +53,7 @@ fn a_step_of_base_in_f16_stays_within_its_limits() {
     let (launches, gigabytes) = (step("launches"), (step("read") + step("written")) / 1e9);
     let peak = report["peak_memory"].as_f64().expect("a number") / 1e9;
     assert!(
-        launches <= 580.0 && gigabytes <= 62.0 && peak <= 7.1,
+        launches <= 755.0 && gigabytes <= 74.0 && peak <= 7.2,
         "{launches} launches, {gigabytes} GB, {peak} GB"
     );
     let update = report["phases"][3]["launches"].as_u64().expect("a number");
@@ -65,7 +65,7 @@ fn a_step_of_base_in_f16_stays_within_its_limits() {
         .as_f64()
         .expect("a number");
     assert!(
-        report["estimates"][0]["device"] == "H100" && h100 <= 0.042,
+        report["estimates"][0]["device"] == "H100" && h100 <= 0.048,
         "{h100} s"
     );
 }
