@@ -65,7 +65,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         .chain(&models::CHECKS)
         .filter(|(name, _)| args.only.as_ref().is_none_or(|only| name.contains(&**only)))
         .collect();
-    ensure!(!checks.is_empty(), "nothing that is compared is called so");
+    ensure!(!checks.is_empty(), "no comparison has this in its name");
     let mut out = io::stdout();
     let mut failed = Vec::new();
     for (name, check) in checks {
@@ -82,7 +82,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         match result {
             Ok(()) => writeln!(out, "ok      {seconds:6.1} s  {name}{notes}")?,
             Err(error) => {
-                writeln!(out, "FAILED  {seconds:6.1} s  {name}{notes}: {error:#}")?;
+                // On one line, so that programs can read what is printed.
+                let error = format!("{error:#}").replace('\n', " ");
+                writeln!(out, "FAILED  {seconds:6.1} s  {name}{notes}: {error}")?;
                 failed.push(*name);
             }
         }
@@ -106,7 +108,7 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 /// # Errors
 /// One is no number, or differs by `bound` of the largest that is expected, or of 1 if that is less.
 fn are_near(expected: &[f32], actual: &[f32], bound: f32) -> Result<()> {
-    ensure!(expected.len() == actual.len(), "another number of values");
+    ensure!(expected.len() == actual.len(), "the lengths differ");
     let largest = expected
         .iter()
         .fold(1.0f32, |largest, value| largest.max(value.abs()));

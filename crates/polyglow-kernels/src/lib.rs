@@ -34,13 +34,14 @@
 //! Kernels for the CPU share `flex`: tensors as slices and nodes of the graph, `matrix` (products
 //! by the crate `gemm`, with factors in bf16, and with packed weights), `vector` (loops that
 //! compile to SIMD instructions), `row` (sums over rows) and `softmax`. Kernels for GPUs share
-//! `gpu`: nodes of the graph, `operation` (launches in the queue of Burn's fusion) and `vector`.
+//! `gpu`: nodes of the graph, `operation` (launches in the queue of Burn's fusion), `rows` (sums of
+//! rows) and `vector`.
 //! Documentation of GPU code says *thread* and *workgroup* for what CubeCL's API calls unit and
 //! cube.
 //!
 //! Unit tests compare every kernel for the CPU with its plain version, and `tests/` compares every
-//! gradient with differences of the forward pass; kernels for GPUs are compared with the CPU's
-//! where whole models are, in `polyglow-model/tests/it/kernels.rs`.
+//! gradient with differences of the forward pass; `polyglow-bench compare` compares kernels for GPUs
+//! with the CPU's.
 //!
 //! # Reproducibility
 //! A kernel gives the same bits with any number of threads: tasks are whole rows or blocks of a

@@ -20,7 +20,7 @@ const DROPPED: [Option<Dropped>; 2] = [
 ];
 
 /// Every comparison, and what it compares.
-pub(super) const CHECKS: [Check; 8] = [
+pub(super) const CHECKS: [Check; 10] = [
     ("attention of a sequence to itself", self_attentions),
     ("attention to another sequence", cross_attentions),
     ("rows that may attend to nothing", rows_without_keys),
@@ -28,6 +28,8 @@ pub(super) const CHECKS: [Check; 8] = [
     ("dropout on the way into a sum", dropouts),
     ("the middle of a feed-forward block", middles),
     ("the loss of hidden states", losses),
+    ("linear maps of many rows", long_linear_maps),
+    ("linear maps of large matrices", large_linear_maps),
     ("linear maps of rounded factors", rounded_linear_maps),
 ];
 
@@ -219,7 +221,7 @@ fn dropouts(gpu: &Compared) -> Result<()> {
     let ones = Tensor::<2>::ones([123, 100], &device).require_grad();
     let sum = values(add_dropped(&ones.zeros_like(), &ones, dropped).expect("there is a kernel"));
     let output = dropout(&ones, dropped).expect("there is a kernel");
-    ensure!(values(output.clone()) == sum, "alone it drops others");
+    ensure!(values(output.clone()) == sum, "alone it has another mask");
     let gradient = ones
         .grad(&output.sum().backward())
         .expect("the output depends on it");
@@ -228,7 +230,7 @@ fn dropouts(gpu: &Compared) -> Result<()> {
     let again = Tensor::<2>::ones([123, 100], &device.gradient_checkpointing());
     ensure!(
         values(dropout(&again, dropped).expect("there is a kernel")) == sum,
-        "with Burn's own gradients it drops others"
+        "with Burn's own gradients it has another mask"
     );
     Ok(())
 }
@@ -323,8 +325,44 @@ fn losses(gpu: &Compared) -> Result<()> {
     Ok(())
 }
 
+/// A gradient of a weight is a sum over all rows, which GPUs split into parts if there are enough of
+/// them.
+fn long_linear_maps(gpu: &Compared) -> Result<()> {
+    for rows in [4096, 1030, 520] {
+        let shapes = [[1, rows, 24], [1, 24, 36], [1, 1, 36]];
+        equals_flex(gpu, gpu.products(), &shapes, |leaves| {
+            let bias = Some(row(&leaves[2]));
+            linear(flat(&leaves[0]), flat(&leaves[1]), bias, Factors::F32).unsqueeze()
+        })?;
+    }
+    Ok(())
+}
+
+/// Large enough that the fastest kernel is looked for, in each format.
+fn large_linear_maps(gpu: &Compared) -> Result<()> {
+    let shapes = [[1, 4096, 512], [1, 512, 512], [1, 1, 512]];
+    equals_flex(gpu, gpu.products(), &shapes, |leaves| {
+        let bias = Some(row(&leaves[2]));
+        linear(flat(&leaves[0]), flat(&leaves[1]), bias, Factors::F32).unsqueeze()
+    })?;
+    rounded(gpu, |factors, bound| {
+        rounded_linear_map(gpu, shapes, factors, false, bound)
+    })
+}
+
 /// Products of rounded factors: their results are rounded, and sums of gradients are not.
 fn rounded_linear_maps(gpu: &Compared) -> Result<()> {
+    let shapes = [[1, 70, 24], [1, 24, 36], [1, 1, 36]];
+    rounded(gpu, |factors, bound| {
+        for relu in [false, true] {
+            rounded_linear_map(gpu, shapes, factors, relu, bound)?;
+        }
+        Ok(())
+    })
+}
+
+/// Makes a comparison in each format that the device has, with the largest difference that is allowed.
+fn rounded(gpu: &Compared, compare: impl Fn(Factors, f32) -> Result<()>) -> Result<()> {
     // A rounding changes a value by half of its last bit at most, and each has had three.
     let formats = [
         (Precision::F16, Factors::F16, 3.0 / 2048.0),
@@ -332,9 +370,7 @@ fn rounded_linear_maps(gpu: &Compared) -> Result<()> {
     ];
     for (precision, factors, bound) in formats {
         if precision.is_supported(&gpu.device) {
-            for relu in [false, true] {
-                rounded_linear_map(gpu, factors, relu, bound).context(precision.name())?;
-            }
+            compare(factors, bound).context(precision.name())?;
         } else {
             gpu.note(format!(
                 "not compared: the device has no {}",
@@ -345,8 +381,13 @@ fn rounded_linear_maps(gpu: &Compared) -> Result<()> {
     Ok(())
 }
 
-fn rounded_linear_map(gpu: &Compared, factors: Factors, relu: bool, bound: f32) -> Result<()> {
-    let shapes = [[1, 70, 24], [1, 24, 36], [1, 1, 36]];
+fn rounded_linear_map(
+    gpu: &Compared,
+    shapes: [[usize; 3]; 3],
+    factors: Factors,
+    relu: bool,
+    bound: f32,
+) -> Result<()> {
     let random = |shape| {
         Tensor::<3>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data()
     };

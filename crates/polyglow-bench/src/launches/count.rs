@@ -55,7 +55,7 @@ pub(super) struct LaunchesReport {
     /// The most bytes of tensors that live at once: weights, state of the optimizer, activations,
     /// gradients. What the memory manager needs beyond them is not counted.
     pub(super) peak_memory: u64,
-    /// Seconds that the host takes to ask for a step, without the driver's part: the mean of several.
+    /// Seconds that the host takes to queue a step, without the driver's part: the mean of several.
     pub(super) host_seconds: f64,
     /// Estimates of the time of a step on known devices.
     pub(super) estimates: Vec<Estimate>,

@@ -174,13 +174,15 @@ pub(super) fn profile(
     let timeline = Arc::new(Timeline::default());
     let fusion = FusionObservation::new(timeline.clone());
     let launches = LaunchObservation::new(timeline.clone());
-    let ends = Mutex::new([0; 4]);
+    // The phases in their order, each with the number of launches at its end: a phase comes once for
+    // each shard of the batch.
+    let ends = Mutex::new(Vec::new());
     let number = WARMUP + PLAIN + 1;
     stepper.observed_step(&window, StepArgs::new(number, LR), &|phase: Phase, _| {
         // The next step that fails says what this would.
         let _ = device.sync();
         let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
-        ends[phase.index()] = timeline.launches().len();
+        ends.push((phase, timeline.launches().len()));
     })?;
     device.sync()?;
     drop((launches, fusion));
@@ -202,7 +204,7 @@ pub(super) fn profile(
         step_seconds,
         host_seconds,
         kernel_seconds: launches.iter().map(|(.., seconds)| seconds).sum(),
-        phases: phases(&launches, ends),
+        phases: phases(&launches, &ends),
         kinds: kinds(&blocks, &launches),
         kernels: kernels(&launches),
         launches: launches
@@ -228,20 +230,20 @@ fn short(kernel: &str) -> String {
     type_name_format(kernel, TypeNameFormatLevel::Balanced)
 }
 
-fn phases(launches: &[(&str, Option<usize>, f64)], ends: [usize; 4]) -> Vec<Part> {
+fn phases(launches: &[(&str, Option<usize>, f64)], ends: &[(Phase, usize)]) -> Vec<Part> {
+    let mut parts = Phase::ALL.map(|phase| Part {
+        name: phase.name().to_owned(),
+        ..Part::default()
+    });
     let mut begin = 0;
-    let mut part = |phase: &Phase| {
-        let end = ends[phase.index()].max(begin);
+    for &(phase, end) in ends {
         let own = &launches[begin..end];
         begin = end;
-        Part {
-            name: phase.name().to_owned(),
-            launches: own.len(),
-            seconds: own.iter().map(|(.., seconds)| seconds).sum(),
-            ..Part::default()
-        }
-    };
-    Phase::ALL.iter().map(&mut part).collect()
+        let part = &mut parts[phase.index()];
+        part.launches += own.len();
+        part.seconds += own.iter().map(|(.., seconds)| seconds).sum::<f64>();
+    }
+    parts.into()
 }
 
 fn kinds(blocks: &[Block], launches: &[(&str, Option<usize>, f64)]) -> Vec<Part> {

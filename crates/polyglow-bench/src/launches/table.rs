@@ -52,7 +52,7 @@ pub(super) fn print_launches(out: &mut dyn Write, report: &LaunchesReport) -> io
     )?;
     writeln!(
         out,
-        "the host asks for a step in {:.1} ms",
+        "the host queues a step in {:.1} ms",
         report.host_seconds * 1e3
     )?;
     let estimates: Vec<String> = report

@@ -96,7 +96,7 @@ pub(crate) fn queue<const I: usize, const O: usize>(
 }
 
 /// [`queue`], with the tensors that it reads as they are, for kernels that read by strides.
-pub(crate) fn queue_as_they_are<const I: usize, const O: usize>(
+pub(crate) fn queue_strided<const I: usize, const O: usize>(
     name: &str,
     inputs: [Operand; I],
     outputs: [Written; O],

@@ -19,7 +19,8 @@
 //!   writes `dQ` as well.
 //!
 //! A thread of `grad_keys` has five arrays of `head_dim` floats: for a head of 64 that is more than
-//! the registers of an NVIDIA thread (255), so some of them are in slower memory.
+//! the registers of an NVIDIA thread (255), so some of them are in slower memory. With one block of
+//! queries three are needed at once at most.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -257,8 +258,14 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
     let mut grad_value = zeros::<N>(head_vectors);
     // The last block of keys may be shorter.
     let key_len_here = min(key_len - tile.first_row, block);
+    // The compiler has to know where there is one block of queries alone: the sums for keys are zeros
+    // then until the second half of it, and need no registers in the first.
+    let mut query_end = query_len;
+    if comptime!(!layout.has_several_blocks) {
+        query_end = block.runtime();
+    }
     let mut first_query = 0usize;
-    while first_query < query_len {
+    while first_query < query_end {
         let query_index = first_query + thread;
         let has_query = query_index < query_len;
         let query_row = load_query::<T, N>(

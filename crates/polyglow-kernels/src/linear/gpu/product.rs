@@ -9,7 +9,7 @@ mod tune;
 
 use burn::tensor::{DType, FloatDType, Tensor};
 
-use crate::gpu::operation::{Operand, queue_as_they_are};
+use crate::gpu::operation::{Operand, queue_strided};
 use crate::gpu::rows::sum_of_rows;
 
 /// Rows and columns of the part of a result that a workgroup computes, roughly.
@@ -74,7 +74,7 @@ fn batched<const D: usize>(
 ) -> Tensor<D> {
     let written = [(shape, DType::from(dtype))];
     let inputs = [Operand::from(left), right.into()];
-    let [output] = queue_as_they_are("product", inputs, written, |_, [left, right], [output]| {
+    let [output] = queue_strided("product", inputs, written, |_, [left, right], [output]| {
         tune::launch_fastest(left, right, output);
     });
     output.tensor()

@@ -3,15 +3,15 @@
 //! Burn tries up to 33 kernels for a product, and each has to be compiled first, one after the
 //! other: on an H200 it was at it for minutes before a training's first step. Most of them win
 //! nowhere. Of the products of a step of `base` in bf16 the best of two takes 1.02 of the time of
-//! the best of all (docs/gpu.md); with `CUBECL_AUTOTUNE_LEVEL=full` all are tried. Small products,
-//! of which a search has one for each number of sentences that are left, go to one kernel without a
-//! trial.
+//! the best of all (docs/gpu.md). Small products, of which a search has one for each number of
+//! sentences that are left, go to one kernel without a trial. With `CUBECL_AUTOTUNE_LEVEL=full` all
+//! kernels are tried for all products that the cache of kernels does not know yet.
 //!
 //! Burn also fuses a product with what follows it, by other kernels that are tried as well; here
 //! that is a kernel of its own, which reads and writes the product once more.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use burn::backend::cubecl::dtype_to_storage_type;
 use burn_cubecl::CubeTuneId;
@@ -51,11 +51,23 @@ type Formats = [ElemType; 3];
 /// out which that is when the first comes.
 pub(super) fn launch_fastest(left: CubeTensor, right: CubeTensor, output: CubeTensor) {
     let matrices = (left, right, output);
-    if multiplications(&matrices) < SMALL {
-        launch_small(matrices);
+    if multiplications(&matrices) == 0 && matrices.2.meta.num_elements() == 0 {
+        return;
+    }
+    if multiplications(&matrices) < SMALL && !tries_all() {
+        launch_small(&matrices);
     } else {
         launch_tuned(matrices);
     }
+}
+
+/// Whether `CUBECL_AUTOTUNE_LEVEL`, or the file that CubeCL reads, asks for everything to be tried.
+fn tries_all() -> bool {
+    static TRIES_ALL: OnceLock<bool> = OnceLock::new();
+    *TRIES_ALL.get_or_init(|| {
+        let config = CubeClRuntimeConfig::get();
+        matches!(config.autotune.level, AutotuneLevel::Full)
+    })
 }
 
 fn multiplications((left, _, output): &Matrices) -> usize {
@@ -76,13 +88,13 @@ enum Units {
 
 impl Units {
     /// Whether a device has them for these formats, or for those that a kernel rounds them to.
-    fn are_there(self, client: &Client, formats: Formats) -> bool {
+    fn are_supported(self, client: &Client, formats: Formats) -> bool {
         let kind = match self {
             Self::Mma => TileMatmulKind::Mma,
             Self::Cmma => TileMatmulKind::Cmma,
             Self::Any => return true,
         };
-        let mut elements = of_formats(formats);
+        let mut elements = elems_from_formats(formats);
         adjust_dtypes(client, &mut elements, kind.requires_accelerator());
         let sizes = kind.supported_sizes(
             client,
@@ -95,32 +107,29 @@ impl Units {
 }
 
 /// Launches the first kernel that suits the device and the formats.
-fn launch_small(matrices: Matrices) {
+fn launch_small(matrices: &Matrices) {
     /// The position of the kernel that was taken for these formats on this device.
-    static TAKEN: Mutex<Option<HashMap<(String, Formats), usize>>> = Mutex::new(None);
-    let kernels = kernels_for_small();
+    static TAKEN: Mutex<Option<HashMap<(CubeTuneId, Formats), usize>>> = Mutex::new(None);
+    let lock = || TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let client = &matrices.2.client;
-    let formats = formats(&matrices);
-    let key = (
-        CubeTuneId::new(client, &matrices.2.device).to_string(),
-        formats,
-    );
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let taken = taken.get_or_insert_default();
-    let first = taken.get(&key).copied().unwrap_or(0);
-    let is_known = taken.contains_key(&key);
-    for (position, (strategy, units)) in kernels.iter().enumerate().skip(first) {
-        if (is_known || units.are_there(client, formats))
-            && launch(strategy, matrices.clone()).is_ok()
-        {
-            taken.entry(key).or_insert(position);
+    let formats = formats(matrices);
+    let key = (CubeTuneId::new(client, &matrices.2.device), formats);
+    let known = lock().as_ref().and_then(|taken| taken.get(&key).copied());
+    let kernels = kernels_for_small().into_iter().enumerate();
+    for (position, (strategy, units)) in kernels.skip(known.unwrap_or(0)) {
+        let is_supported = known == Some(position) || units.are_supported(client, formats);
+        if is_supported && launch(&strategy, matrices.clone()).is_ok() {
+            if known != Some(position) {
+                lock().get_or_insert_default().insert(key, position);
+            }
             return;
         }
     }
     unreachable!("the last kernel computes every product");
 }
 
-/// The fastest for small products on an H200 first: of f32 by CUDA, of f16 and of f32 by Vulkan.
+/// The first was the fastest on an H200 for most products of f32 with few rows by CUDA; what Vulkan has,
+/// and what every device has, comes behind it.
 fn kernels_for_small() -> [(Strategy, Units); 4] {
     [
         (
@@ -172,11 +181,13 @@ enum Tried {
     WithoutMma,
     /// If all are.
     WithAll,
+    /// If all others fail.
+    Last,
 }
 
 fn kernels_for_large() -> Vec<(Strategy, Units, Tried)> {
     use TileMatmulKind::{Cmma, Mma};
-    use Tried::{Always, WithAll, WithoutMma};
+    use Tried::{Always, Last, WithAll, WithoutMma};
     let single_row = |tile_matmul| SimpleArgs {
         multi_rows: false,
         tile_matmul,
@@ -284,6 +295,7 @@ fn kernels_for_large() -> Vec<(Strategy, Units, Tried)> {
             Units::Any,
             WithAll,
         ),
+        (Strategy::Naive, Units::Any, Last),
     ]
 }
 
@@ -291,17 +303,16 @@ fn launch_tuned(matrices: Matrices) {
     static TUNER: LocalTuner<MatmulAutotuneKey, CubeTuneId> = local_tuner!();
     let client = matrices.2.client.clone();
     let id = CubeTuneId::new(&client, &matrices.2.device);
-    let of_set = client.clone();
-    let candidates = TUNER.init(&id, move || candidates(&of_set));
+    let tune_client = client.clone();
+    let candidates = TUNER.init(&id, move || candidates(&tune_client));
     TUNER.execute(&id, &client, candidates, matrices);
 }
 
 fn candidates(client: &Client) -> TunableSet<MatmulAutotuneKey, Matrices, ()> {
-    let config = CubeClRuntimeConfig::get();
-    let tries_all = matches!(config.autotune.level, AutotuneLevel::Full);
     // Those of a group are tried if all of the groups with larger numbers fail.
-    let matrix_units = TuneGroup::<MatmulAutotuneKey>::new("matrix units", |_| 1);
-    let any_units = TuneGroup::<MatmulAutotuneKey>::new("any units", |_| 0);
+    let matrix_units = TuneGroup::<MatmulAutotuneKey>::new("matrix units", |_| 2);
+    let any_units = TuneGroup::<MatmulAutotuneKey>::new("any units", |_| 1);
+    let last = TuneGroup::<MatmulAutotuneKey>::new("last", |_| 0);
     // Trials write to a copy, so that the product itself is computed once, by the winner.
     let trial = |_: &MatmulAutotuneKey, (left, right, output): &Matrices| {
         (left.clone(), right.clone(), output.copy())
@@ -309,10 +320,10 @@ fn candidates(client: &Client) -> TunableSet<MatmulAutotuneKey, Matrices, ()> {
     let mut set = TunableSet::new(key, trial);
     for (strategy, units, tried) in kernels_for_large() {
         let client = client.clone();
-        let group = if units == Units::Any {
-            &any_units
-        } else {
-            &matrix_units
+        let group = match (units, tried) {
+            (_, Tried::Last) => &last,
+            (Units::Any, _) => &any_units,
+            _ => &matrix_units,
         };
         let tunable = Tunable::new(&strategy.to_string(), move |matrices: Matrices| {
             launch(&strategy, matrices)
@@ -321,12 +332,12 @@ fn candidates(client: &Client) -> TunableSet<MatmulAutotuneKey, Matrices, ()> {
             let product = &key.definition;
             let formats = [product.elem_lhs, product.elem_rhs, product.elem_out];
             let is_tried = match tried {
-                Tried::Always => true,
-                Tried::WithoutMma => tries_all || !Units::Mma.are_there(&client, formats),
-                Tried::WithAll => tries_all,
+                Tried::Always | Tried::Last => true,
+                Tried::WithoutMma => tries_all() || !Units::Mma.are_supported(&client, formats),
+                Tried::WithAll => tries_all(),
             };
             // A kernel with a negative number is not tried.
-            if is_tried && units.are_there(&client, formats) {
+            if is_tried && units.are_supported(&client, formats) {
                 0
             } else {
                 -1
@@ -358,7 +369,7 @@ fn formats((left, right, output): &Matrices) -> Formats {
     [left, right, output].map(|matrix| dtype_to_storage_type(matrix.dtype))
 }
 
-fn of_formats([lhs, rhs, out]: Formats) -> MatmulElems {
+fn elems_from_formats([lhs, rhs, out]: Formats) -> MatmulElems {
     MatmulElems::from_globals(&MatmulGlobalElems { lhs, rhs, out })
 }
 
@@ -376,7 +387,7 @@ fn launch(strategy: &Strategy, matrices: Matrices) -> Result<(), String> {
         InputBinding::new(left.binding(), formats[0]),
         InputBinding::new(right.binding(), formats[1]),
         output.binding(),
-        &mut of_formats(formats),
+        &mut elems_from_formats(formats),
     )
     .map_err(|error| format!("{error:?}"))
 }
