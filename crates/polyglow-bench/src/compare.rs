@@ -34,6 +34,8 @@ struct Compared {
     /// Whether its products of f32 round their factors to tf32, which has 10 bits of a number after the
     /// first.
     rounds_factors: bool,
+    /// Whether it is a driver that computes on the CPU, slowly.
+    is_software: bool,
     /// What a comparison has to say beside its result.
     notes: RefCell<Vec<String>>,
 }
@@ -58,6 +60,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let compared = Compared {
         device: polyglow_predict::device::open(&args.device)?,
         rounds_factors: args.device.starts_with("cuda"),
+        is_software: args.device.ends_with(":cpu"),
         notes: RefCell::default(),
     };
     let checks: Vec<&Check> = kernels::CHECKS
