@@ -68,7 +68,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         .chain(&models::CHECKS)
         .filter(|(name, _)| args.only.as_ref().is_none_or(|only| name.contains(&**only)))
         .collect();
-    ensure!(!checks.is_empty(), "no comparison has this in its name");
+    if checks.is_empty() {
+        let error = anyhow!("`--only`: no comparison has this in its name");
+        return Err(polyglow::usage(error));
+    }
     let mut out = io::stdout();
     let mut failed = Vec::new();
     for (name, check) in checks {
@@ -76,18 +79,15 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         let result = catch_unwind(AssertUnwindSafe(|| check(&compared)))
             .unwrap_or_else(|panic| Err(anyhow!("panic: {}", message(&*panic))));
         let seconds = started.elapsed().as_secs_f64();
-        let notes: String = compared
-            .notes
-            .take()
-            .into_iter()
-            .map(|note| format!("; {note}"))
-            .collect();
+        let mut parts = vec![(*name).to_owned()];
+        parts.extend(compared.notes.take());
+        let line = format!("{seconds:6.1} s  {}", parts.join("; "));
         match result {
-            Ok(()) => writeln!(out, "ok      {seconds:6.1} s  {name}{notes}")?,
+            Ok(()) => writeln!(out, "ok      {line}")?,
             Err(error) => {
                 // On one line, so that programs can read what is printed.
                 let error = format!("{error:#}").replace('\n', " ");
-                writeln!(out, "FAILED  {seconds:6.1} s  {name}{notes}: {error}")?;
+                writeln!(out, "FAILED  {line}: {error}")?;
                 failed.push(*name);
             }
         }

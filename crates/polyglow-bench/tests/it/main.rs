@@ -1,5 +1,6 @@
 //! The built program, as its users run it.
 
+mod compare;
 #[cfg(feature = "wgpu")]
 mod launches;
 mod program;
