@@ -38,7 +38,8 @@ pub(super) struct ProfileReport {
     pub(super) batch: BatchShape,
     /// Seconds of a step without a profile: the mean of several, one right after the other.
     pub(super) step_seconds: f64,
-    /// Seconds until the host had asked for all of such a step.
+    /// Seconds until the host had queued such a step. Where the device is the slower of the two, the host
+    /// waits for room in its queues, and this is little less than the step.
     pub(super) host_seconds: f64,
     /// Seconds that kernels took on the device, in the step that was profiled.
     pub(super) kernel_seconds: f64,
