@@ -12,6 +12,7 @@ pub mod example;
 #[cfg(feature = "training")]
 pub mod id_cache;
 pub mod masking;
+pub mod noise;
 pub mod padded;
 #[cfg(feature = "training")]
 pub mod prefetch;

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
+use crate::noise::{Noise, noisy_len};
+use crate::pair_tags::PairTags;
 use crate::skip_gram::SkipGrams;
 
 pub use content::{Content, SourceKind, TargetKind};
@@ -60,6 +62,18 @@ pub struct DataConfig {
     /// Target language, which is the extension of the target files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tgt: Option<String>,
+    /// Whether the sides of all text are exchanged, so that a model translates from `tgt` to `src`, as
+    /// the one does that makes back-translations; default false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reverse: bool,
+    /// Token that every source begins with, such as `eng_Latn`, in training and in use; none if it
+    /// is missing. A text that spells it does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub src_tag: Option<String>,
+    /// Token that every target begins with, such as `deu_Latn`: training learns it, every search
+    /// begins with it at no cost, and no output or score has it; none if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tgt_tag: Option<String>,
     /// Maximum length in tokens of each side of a training pair; longer pairs are left out.
     #[serde(default = "default_max_len")]
     pub max_len: usize,
@@ -76,6 +90,9 @@ pub struct DataConfig {
     /// default false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub clean: bool,
+    /// Noise in the sources that are trained on, drawn anew in every epoch: the table `[data.noise]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
     /// Length in positions of the windows in which one-sided text is read, as a stream across the
     /// ends of lines. If missing, the text is read line by line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,6 +174,61 @@ pub struct WeightedPath {
     /// Word alignments of the corpus in the Pharaoh format, one line per pair, or `learned`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignments: Option<PathBuf>,
+    /// Token that the corpus's sources begin with, behind `src_tag`, and no others: it tells the
+    /// model the kind of text, such as `<bt>` for back-translations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// The corpus's own `data.src`, where it has another language than validation text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub src: Option<String>,
+    /// The corpus's own `data.tgt`, where it has another language than validation text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tgt: Option<String>,
+    /// The corpus's own `data.src_tag`, where it has another language than validation text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub src_tag: Option<String>,
+    /// The corpus's own `data.tgt_tag`, where it has another language than validation text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tgt_tag: Option<String>,
+    /// Noise in the corpus's sources, in place of `[data.noise]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// Training steps that are made without the corpus, before it is trained on; default 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from: u64,
+    /// Training step after which the corpus is no longer trained on; to the end if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
+
+impl WeightedPath {
+    /// Makes the entry of a corpus that is read once per epoch, with defaults for all else.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            weight: default_weight(),
+            alignments: None,
+            tag: None,
+            src: None,
+            tgt: None,
+            src_tag: None,
+            tgt_tag: None,
+            noise: None,
+            from: 0,
+            until: None,
+        }
+    }
+}
+
+/// A pair of languages that a model is trained to translate between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Direction {
+    /// Source language.
+    pub src: String,
+    /// Target language.
+    pub tgt: String,
+    /// The tags of its sources and targets.
+    pub tags: PairTags,
 }
 
 /// Test text: one corpus, or several by name.
@@ -200,6 +272,15 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+/// As [`is_false`], of a number.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
 impl Default for DataConfig {
     fn default() -> Self {
         Self {
@@ -210,10 +291,14 @@ impl Default for DataConfig {
             alignments: None,
             src: None,
             tgt: None,
+            reverse: false,
+            src_tag: None,
+            tgt_tag: None,
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
             filters: Vec::new(),
             clean: false,
+            noise: None,
             context_len: None,
             max_examples: None,
             images: None,
@@ -240,6 +325,52 @@ impl DataConfig {
     /// The table `[data.words]`, or its defaults if there is none.
     pub fn words(&self) -> SkipGrams {
         self.words.unwrap_or_default()
+    }
+
+    /// The languages that a model reads and writes, where they are named.
+    pub fn named_languages(&self) -> [Option<&str>; 2] {
+        self.in_order([self.src.as_deref(), self.tgt.as_deref()])
+    }
+
+    /// The tags of validation and test text, and of what is translated with the model.
+    pub fn tags(&self) -> PairTags {
+        let [src, tgt] = self.in_order([self.src_tag.as_ref(), self.tgt_tag.as_ref()]);
+        PairTags {
+            src: src.into_iter().cloned().collect(),
+            tgt: tgt.cloned(),
+        }
+    }
+
+    /// Names the languages of a direction, and its tags, as those of validation and test text.
+    pub fn set_direction(&mut self, direction: Direction) {
+        let Direction { src, tgt, tags } = direction;
+        let [src, tgt] = self.in_order([src, tgt]);
+        let [src_tag, tgt_tag] = self.in_order([tags.src.into_iter().next(), tags.tgt]);
+        *self = Self {
+            src: Some(src),
+            tgt: Some(tgt),
+            src_tag,
+            tgt_tag,
+            ..std::mem::take(self)
+        };
+    }
+
+    /// Two sides as the text has them become source and target, and the other way round.
+    pub(crate) fn in_order<T>(&self, [src, tgt]: [T; 2]) -> [T; 2] {
+        if self.reverse { [tgt, src] } else { [src, tgt] }
+    }
+
+    /// Most tokens of a source that is trained on: `max_len`, or more where there is noise.
+    pub fn longest_src(&self) -> usize {
+        let has_noise = match &self.train {
+            Some(TrainFiles::Weighted(list)) => list.iter().any(|entry| entry.noise.is_some()),
+            _ => false,
+        };
+        if has_noise || self.noise.is_some() {
+            noisy_len(self.max_len)
+        } else {
+            self.max_len
+        }
     }
 
     /// Whether it names the training data.

@@ -74,7 +74,7 @@ pub mod toy;
 
 // What a source of text is: files and generated corpora become pairs, and tokenizers turn text into
 // ids.
-pub use text::{alignment, pair, script, special, tokenizer};
+pub use text::{alignment, pair, pair_tags, script, special, tokenizer};
 #[cfg(feature = "training")]
 pub use text::{compression, corpus, labeled, lines, ngram, tagged, word_vectors};
 // What a source of images is.
@@ -83,4 +83,4 @@ pub use images::image_set;
 // From a corpus to batches, in the order in which data flows.
 #[cfg(feature = "training")]
 pub use batches::{augmentation, batching, dropout, id_cache, prefetch, sources, window};
-pub use batches::{batch, example, masking, padded, skip_gram};
+pub use batches::{batch, example, masking, noise, padded, skip_gram};

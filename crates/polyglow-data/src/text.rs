@@ -13,6 +13,7 @@ pub mod lines;
 #[cfg(feature = "training")]
 pub mod ngram;
 pub mod pair;
+pub mod pair_tags;
 pub mod script;
 pub mod special;
 #[cfg(feature = "training")]

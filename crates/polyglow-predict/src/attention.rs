@@ -71,12 +71,15 @@ impl PairAttention {
     /// # Errors
     /// A side cannot be encoded.
     pub fn new(runner: &Runner, src: &str, tgt: &str) -> Result<Self> {
+        let member = &runner.members[0];
         let Member {
             model,
             src: src_tokenizer,
-        } = &runner.members[0];
-        let src_ids = encode_cut(src_tokenizer, src, runner.longest)?;
-        let tgt_ids = encode_cut(&runner.tgt, tgt, runner.longest)?;
+        } = member;
+        let src_tags = runner.src_tags(member)?;
+        let tgt_tags = runner.tgt_tags()?;
+        let src_ids = encode_cut(src_tokenizer, src_tags, src, runner.longest)?;
+        let tgt_ids = encode_cut(&runner.tgt, tgt_tags, tgt, runner.longest)?;
         let special = src_tokenizer.special();
         let tgt_special = runner.tgt.special();
         let src_in = Padded::ended(&[&src_ids], special.eos, special.pad, 1);
@@ -143,9 +146,15 @@ impl PairAttention {
     }
 }
 
-/// The ids of a text, at most as many as the model reads.
-fn encode_cut(tokenizer: &Tokenizer, text: &str, longest: usize) -> Result<Vec<u32>> {
-    let mut ids = tokenizer.encode(text)?;
+/// The ids of a text behind `tags`, at most as many as the model reads.
+fn encode_cut(
+    tokenizer: &Tokenizer,
+    tags: Vec<u32>,
+    text: &str,
+    longest: usize,
+) -> Result<Vec<u32>> {
+    let mut ids = tags;
+    ids.extend(tokenizer.encode(text)?);
     ids.truncate(longest);
     Ok(ids)
 }

@@ -43,6 +43,7 @@ impl Runner {
                 .unwrap_or_else(|| default_pad_multiple(computes_on_host(&device))),
             longest: shape.vocabulary().max_len - 1,
             search: settings.search,
+            tags: settings.data.tags(),
             device,
             group: alone(),
             image_reader: None,

@@ -5,13 +5,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use burn::tensor::Device;
+use polyglow_data::pair_tags::PairTags;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::search::{SearchConfig, SearchRequest};
 use polyglow_model::{Model, computes_on_host};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, usage};
 use crate::group::Group;
 use crate::parallel;
 use crate::source::{ImageReader, SourceEncoder};
@@ -40,6 +41,8 @@ pub struct Runner<M = Model> {
     pub task: Arc<dyn TaskUse>,
     /// How hypotheses are searched for where a request leaves it open.
     search: SearchConfig,
+    /// The tokens that every source and every output begin with.
+    tags: PairTags,
     /// Where the models are.
     pub device: Device,
     /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most
@@ -75,6 +78,8 @@ pub struct Options {
     pub task: Arc<dyn TaskUse>,
     /// How hypotheses are searched for where a request leaves it open.
     pub search: SearchConfig,
+    /// The tokens that every source and every output begin with.
+    pub tags: PairTags,
     /// Where the models are.
     pub device: Device,
     /// Padded positions in a batch, times the beam, at most.
@@ -107,6 +112,7 @@ impl<M> Runner<M> {
             sources: SourceEncoder::new(&*options.task, options.image_reader),
             task: options.task,
             search: options.search,
+            tags: options.tags,
             device: options.device,
             max_tokens: options.max_tokens,
             spread: false,
@@ -125,6 +131,41 @@ impl<M> Runner<M> {
     #[must_use]
     pub fn with_search(self, search: SearchConfig) -> Self {
         Self { search, ..self }
+    }
+
+    /// Returns the tokens that every source and every output begin with.
+    pub fn tags(&self) -> &PairTags {
+        &self.tags
+    }
+
+    /// Returns the runner with other tags, such as those of another pair of languages that the models
+    /// know.
+    ///
+    /// # Errors
+    /// A vocabulary has no such tag (exit code 2).
+    pub fn with_tags(self, tags: PairTags) -> Result<Self> {
+        let runner = Self { tags, ..self };
+        for member in &*runner.members {
+            runner.src_tags(member).map_err(usage)?;
+        }
+        runner.tgt_tags().map_err(usage)?;
+        Ok(runner)
+    }
+
+    /// Returns the ids that every source of a member begins with.
+    ///
+    /// # Errors
+    /// Its vocabulary has no such tag.
+    pub fn src_tags(&self, member: &Member<M>) -> Result<Vec<u32>> {
+        Ok(self.tags.src_ids(&member.src)?)
+    }
+
+    /// Returns the ids that every output begins with.
+    ///
+    /// # Errors
+    /// The vocabulary has no such tag.
+    pub fn tgt_tags(&self) -> Result<Vec<u32>> {
+        Ok(self.tags.tgt_ids(&self.tgt)?)
     }
 
     /// Returns the config of the search for a request. Every search of a runner is checked here.

@@ -3,6 +3,7 @@
 use polyglow_data::config::ImageConfig;
 use polyglow_data::padded::Padded;
 use polyglow_data::pair::{Pair, by_source};
+use polyglow_data::pair_tags::prepend;
 use polyglow_model::Source;
 
 use crate::device::upload_rows;
@@ -154,12 +155,25 @@ fn encode_texts<M>(members: &[Member<M>], texts: &[&str]) -> Result<Vec<EncodedS
 }
 
 impl<M> Runner<M> {
-    /// Encodes texts, or the images of these names.
+    /// Encodes texts behind the runner's tags, or the images of these names. A text without tokens
+    /// stays empty.
     ///
     /// # Errors
     /// As [`SourceEncoder::encode`].
     pub fn encode(&self, texts: &[&str]) -> Result<Vec<EncodedSource>> {
-        self.sources.encode(&self.members, texts)
+        let mut sources = self.sources.encode(&self.members, texts)?;
+        if self.tags().src.is_empty() {
+            return Ok(sources);
+        }
+        for (index, member) in self.members.iter().enumerate() {
+            let tags = self.src_tags(member)?;
+            for source in &mut sources {
+                if let EncodedSource::Text(ids) = source {
+                    prepend(&tags, &mut ids[index]);
+                }
+            }
+        }
+        Ok(sources)
     }
 
     /// Returns what `run` gives for all rows; of images a portion at a time, since their pixels

@@ -279,8 +279,10 @@ impl<M: Generate> Runner<M> {
         for phrase in &request.constraints {
             constraints.push(self.writable(phrase, self.encode_inside(phrase)?)?);
         }
+        let start = self.tgt_tags()?;
         // The last one is the end of the sentence.
-        let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
+        let num_requested = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>();
+        let needed = start.len() + num_requested + 1;
         ensure!(
             needed <= most,
             "its prefix and constraints have {needed} tokens, more than the {most} that the model can write"
@@ -293,6 +295,7 @@ impl<M: Generate> Runner<M> {
         Ok(Sentence {
             min_len: min_len.min(max_len),
             max_len,
+            start,
             prefix,
             constraints,
             number: line,

@@ -190,6 +190,7 @@ impl Plan {
             pad_multiple: self.pad_multiple,
             longest,
             group: Arc::clone(&self.group),
+            tags: self.config.data.tags(),
             image_reader: Some(|names, config| Ok(read_images(names, config)?)),
         }
     }
@@ -286,7 +287,8 @@ fn default_metric(facts: &TaskFacts) -> BestMetric {
 fn fill_in_tokenizer(config: &mut Config, facts: &TaskFacts) {
     let Config { data, train, .. } = config;
     if facts.has_references() {
-        let language = data.tgt.as_deref().unwrap_or_default();
+        let [_, language] = data.named_languages();
+        let language = language.unwrap_or_default();
         let has_dictionary = train.dictionary.is_some();
         train.tokenize = train.tokenize.for_language(language, has_dictionary);
     }

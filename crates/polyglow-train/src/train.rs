@@ -85,6 +85,7 @@ pub fn fit<T: Task>(
     group.share(|| disk::ensure_room(training, &model))?;
     let mut session = Session::start(training, task, model)?;
     // Begins to read at once, so that the first batches are ready when the device is.
+    session.begin_mixture();
     let mut batches = start_batches(plan, task, &session.state)?;
     guard(|| session.warm_up(stop, observer))
         .unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
@@ -104,6 +105,7 @@ pub fn fit<T: Task>(
     observer.begin(&training.run, session.state.step, session.last_step())?;
     let steps = Loop {
         plan,
+        task,
         session: &mut session,
         batches: &mut batches,
         records: &mut records,
@@ -137,12 +139,14 @@ fn start_batches<T: Task>(
         size: plan.group.size(),
         window: plan.config.train.accumulate_steps,
     };
-    BatchStream::start_share(plan.sharded(task.source()), start, share).map_err(Into::into)
+    let source = plan.sharded(task.source());
+    BatchStream::start_share(source, start, share, state.step).map_err(Into::into)
 }
 
 /// The training loop, with everything that it uses from step to step.
 struct Loop<'r, 'a, T: Task> {
     plan: &'r Plan,
+    task: &'r T,
     session: &'r mut Session<'a, T>,
     batches: &'r mut BatchStream<Sharded<T::Source>>,
     records: &'r mut Records,
@@ -158,6 +162,9 @@ impl<T: Task> Loop<'_, '_, T> {
         loop {
             if let Some(ending) = self.session.ending() {
                 return Ok(ending);
+            }
+            if self.session.begin_mixture() {
+                *self.batches = start_batches(self.plan, self.task, &self.session.state)?;
             }
             self.session.step(self.batches, self.observer)?;
             self.observer.step(self.session.state.step);

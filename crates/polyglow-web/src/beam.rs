@@ -2,6 +2,7 @@
 //! might have come next.
 
 use polyglow_data::padded::Padded;
+use polyglow_data::pair_tags::prepend;
 use polyglow_model::search::{
     Candidate, Hypothesis, Incremental, Scorer, SearchRequest, Sentence, SpecialTokens, search,
 };
@@ -68,6 +69,7 @@ impl Beam {
         let member = &runner.members[0];
         let special = member.src.special();
         let mut ids = member.src.encode(line)?;
+        prepend(&runner.src_tags(member)?, &mut ids);
         ids.truncate(runner.longest);
         let src = Padded::ended(&[&ids], special.eos, special.pad, 1);
         let src = upload_rows(&src, &runner.device);
@@ -75,6 +77,7 @@ impl Beam {
         let sentence = Sentence {
             min_len: config.min_len(ids.len()).min(max_len),
             max_len,
+            start: runner.tgt_tags()?,
             number: 1,
             ..Sentence::default()
         };
@@ -84,7 +87,7 @@ impl Beam {
             eos: tgt.eos,
         };
         let next = Incremental::new([(&member.model, src)], &[tgt.pad, tgt.bos]);
-        let mut recorder = Recorder::new(next);
+        let mut recorder = Recorder::new(next, sentence.start.len());
         let hypotheses = search(&mut recorder, &[sentence], &config, tgt_special).swap_remove(0);
 
         let mut steps = Vec::with_capacity(recorder.steps.len());
@@ -155,6 +158,8 @@ struct Path {
 /// A scorer that records the hypotheses that it is called with, and the candidates that it returns.
 struct Recorder<N> {
     inner: N,
+    /// The number of tokens at the start of every hypothesis that cost nothing.
+    num_free: usize,
     /// The hypotheses that the search keeps now.
     paths: Vec<Path>,
     /// The hypotheses that it has kept at each position.
@@ -162,9 +167,10 @@ struct Recorder<N> {
 }
 
 impl<N> Recorder<N> {
-    fn new(inner: N) -> Self {
+    fn new(inner: N, num_free: usize) -> Self {
         Self {
             inner,
+            num_free,
             paths: Vec::new(),
             steps: Vec::new(),
         }
@@ -184,9 +190,11 @@ impl<N: Scorer> Scorer for Recorder<N> {
         } else {
             for (path, &id) in self.paths.iter_mut().zip(newest) {
                 let candidate = path.next.iter().find(|candidate| candidate.id == id);
-                path.log_prob += candidate
-                    .expect("a search continues a hypothesis with one of its candidates")
-                    .log_prob;
+                if path.ids.len() >= self.num_free {
+                    path.log_prob += candidate
+                        .expect("a search continues a hypothesis with one of its candidates")
+                        .log_prob;
+                }
                 path.ids.push(id);
             }
         }

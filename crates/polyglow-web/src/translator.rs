@@ -118,7 +118,9 @@ impl Translator {
     ) -> Result<Self> {
         let tokenizers = Tokenizers::parse(tokenizer, tgt_tokenizer)?;
         let runner = Runner::from_bytes(config, &tokenizers, weights, device::open("flex")?)?;
-        let language = Settings::parse(config)?.data.src.unwrap_or_default();
+        let settings = Settings::parse(config)?;
+        let [language, _] = settings.data.named_languages();
+        let language = language.unwrap_or_default().to_owned();
         Ok(Self { runner, language })
     }
 

@@ -18,9 +18,9 @@ use crate::commands::help::HelpArgs;
 #[cfg(feature = "serve")]
 use crate::commands::serve;
 use crate::commands::{
-    align, attention, average, bench, caption, check, classify, clean, corpus, devices, embeddings,
-    evaluate, export, generate, help, import, info, metrics, new, new_crate, quantize, report,
-    score, train, translate,
+    align, attention, average, backtranslate, bench, caption, check, classify, clean, corpus,
+    devices, embeddings, evaluate, export, generate, help, import, info, metrics, new, new_crate,
+    quantize, report, score, train, translate,
 };
 use crate::logging::Verbosity;
 use crate::{kernel_cache, logging, ranks, standard_output};
@@ -71,6 +71,9 @@ enum Command {
     Evaluate(evaluate::EvaluateArgs),
     /// Translate lines from a file or stdin to stdout
     Translate(translate::TranslateArgs),
+    /// Make training pairs of text in the target language alone: train a model for the other
+    /// direction, translate the text with it, and clean the result
+    Backtranslate(backtranslate::BacktranslateArgs),
     /// Serve translations over HTTP, to clients of LibreTranslate and to browsers
     #[cfg(feature = "serve")]
     Serve(Box<serve::ServeArgs>),
@@ -135,7 +138,11 @@ impl Command {
     fn is_shared(&self) -> bool {
         matches!(
             self,
-            Self::Train(_) | Self::Evaluate(_) | Self::Translate(_) | Self::Score(_)
+            Self::Train(_)
+                | Self::Evaluate(_)
+                | Self::Translate(_)
+                | Self::Score(_)
+                | Self::Backtranslate(_)
         )
     }
 
@@ -190,7 +197,11 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
         alone()
     };
     // In a training rank 0 logs for all; in a translation each rank warns of its own lines.
-    let speaks = group.is_first() || matches!(cli.command, Command::Translate(_));
+    let speaks = group.is_first()
+        || matches!(
+            cli.command,
+            Command::Translate(_) | Command::Backtranslate(_)
+        );
     logging::init(cli.verbosity, group.is_first(), speaks);
     ranks::warn();
     kernel_cache::locate();
@@ -228,6 +239,7 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
         Command::Train(args) => return train::run(&args, group),
         Command::Evaluate(args) => evaluate::run(&args, group),
         Command::Translate(args) => translate::run(&args, group),
+        Command::Backtranslate(args) => return backtranslate::run(&args, group),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args),
         Command::Embeddings(args) => embeddings::run(&args),

@@ -4,6 +4,7 @@
 pub(crate) mod align;
 pub(crate) mod attention;
 pub(crate) mod average;
+pub(crate) mod backtranslate;
 pub(crate) mod bench;
 pub(crate) mod caption;
 pub(crate) mod check;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::batching::BatchingConfig;
 use crate::example::Example;
+use crate::id_cache::IdCache;
 use crate::random::{Purpose, Random};
 use crate::tokenizer::Tokenizers;
 
@@ -13,6 +14,9 @@ use crate::tokenizer::Tokenizers;
 /// The function is called with an example, with random numbers that follow from the seed of the
 /// run, the epoch and the example, so that a training that was stopped makes the same changes when
 /// it is resumed, and with the tokenizers. What else it depends on must not change either.
+///
+/// The tags of an example ([`PairTags`](crate::pair_tags::PairTags)) are kept from the function, and
+/// stay.
 ///
 /// Batches are planned by the lengths that examples have in the text. An example that became
 /// longer, or empty on a side, is trained on as it was before.
@@ -56,20 +60,30 @@ impl Augmentation {
         &self.name
     }
 
-    /// Changes the example number `index` for an epoch.
+    /// Changes the example number `index` of a cache for an epoch.
     pub(crate) fn apply(
         &self,
         example: &mut Example,
         index: u32,
         epoch: u64,
         config: &BatchingConfig,
-        tokenizers: &Tokenizers,
+        cache: &IdCache,
     ) {
         let key = Purpose::Augmentation.mix(&[config.seed, epoch, u64::from(index)]);
-        let mut changed = example.clone();
-        (self.augment)(&mut changed, &mut Random::new(key), tokenizers);
-        if fits(&changed.src, &example.src) && fits(&changed.tgt, &example.tgt) {
-            *example = changed;
+        let [src_tags, tgt_tags] = cache.num_tags(index);
+        let [src, tgt] = [(&example.src, src_tags), (&example.tgt, tgt_tags)]
+            .map(|(ids, num_tags)| ids.split_at(num_tags.min(ids.len())));
+        let before = Example {
+            src: src.1.to_vec(),
+            tgt: tgt.1.to_vec(),
+        };
+        let mut changed = before.clone();
+        (self.augment)(&mut changed, &mut Random::new(key), cache.tokenizers());
+        if fits(&changed.src, &before.src) && fits(&changed.tgt, &before.tgt) {
+            *example = Example {
+                src: [src.0, &changed.src].concat(),
+                tgt: [tgt.0, &changed.tgt].concat(),
+            };
         }
     }
 }

@@ -60,10 +60,21 @@ impl BpeDropout {
         epoch: u64,
     ) -> Result<Example, DataError> {
         let marked = cache.marked_example(example)?;
+        Ok(self.segment(&marked, config, example, epoch))
+    }
+
+    /// Segments the ids of an example again, which are marked where words begin.
+    pub(crate) fn segment(
+        &self,
+        marked: &Example,
+        config: &BatchingConfig,
+        example: u32,
+        epoch: u64,
+    ) -> Example {
         let row = [config.seed, epoch, u64::from(example)];
         let src_limit = config.planned_len(marked.src.len());
         let tgt_limit = config.planned_len(marked.tgt.len());
-        Ok(Example {
+        Example {
             src: self.sample_side(
                 &self.src,
                 &marked.src,
@@ -78,7 +89,7 @@ impl BpeDropout {
                 Purpose::TgtSegmentation,
                 row,
             ),
-        })
+        }
     }
 
     /// Segments one side again, into at most `limit` ids. `row` is the seed, the epoch and the

@@ -11,6 +11,7 @@ use crate::alignment::Link;
 use crate::corpus::Corpus;
 use crate::error::DataError;
 use crate::example::{CorpusReport, Example, Filter};
+use crate::noise::Noise;
 use crate::tokenizer::{Progress, Tokenizers, WORD_START};
 
 mod build;
@@ -33,9 +34,23 @@ pub struct IdCache {
     /// For every [`BLOCK`]th example, the number of ids before it.
     blocks: Vec<u64>,
     report: CorpusReport,
-    weights: Vec<f64>,
+    /// What is known of each corpus of a weighted list besides its text.
+    options: Vec<PartOptions>,
     tokenizers: Tokenizers,
     vocab_sizes: [usize; 2],
+}
+
+/// How the examples of a corpus are used.
+#[derive(Debug, Clone)]
+struct PartOptions {
+    /// How often an epoch holds each of them.
+    weight: f64,
+    /// How many tags their sources and their targets begin with.
+    num_tags: [usize; 2],
+    /// How their sources are changed each time.
+    noise: Option<Noise>,
+    /// The steps in which they are trained on.
+    steps: Range<u64>,
 }
 
 /// Examples per entry of the offset table. Offsets in between are computed from the lengths.
@@ -61,16 +76,21 @@ impl IdCache {
         progress: &mut Progress,
     ) -> Result<(Self, CorpusReport), DataError> {
         let key = key(corpus, tokenizers, filter)?;
-        let weights: Vec<f64> = corpus
+        let options: Vec<PartOptions> = corpus
             .parts()
             .iter()
-            .map(crate::corpus::Part::weight)
+            .map(|part| PartOptions {
+                weight: part.weight(),
+                num_tags: [part.tags().src.len(), part.tags().tgt.iter().len()],
+                noise: part.noise(),
+                steps: part.steps(),
+            })
             .collect();
-        let cache = match Self::open(path, &key, tokenizers, weights.clone()) {
+        let cache = match Self::open(path, &key, tokenizers, options.clone()) {
             Ok(cache) => cache,
             Err(_stale_or_damaged) => {
                 build::build(path, &key, corpus, tokenizers, filter, progress)?;
-                Self::open(path, &key, tokenizers, weights)?
+                Self::open(path, &key, tokenizers, options)?
             }
         };
         let report = cache.report.clone();
@@ -82,7 +102,7 @@ impl IdCache {
         path: &Path,
         key: &[u8; 32],
         tokenizers: &Tokenizers,
-        weights: Vec<f64>,
+        options: Vec<PartOptions>,
     ) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
         let header = Header::read(&file, path, key)?;
@@ -96,7 +116,7 @@ impl IdCache {
             let num_links = tables.num_links.get(example).copied().unwrap_or(0);
             before += u64::from(src) + u64::from(tgt) + 2 * u64::from(num_links);
         }
-        if before != header.ids || tables.report.parts.len() != weights.len() {
+        if before != header.ids || tables.report.parts.len() != options.len() {
             return Err(format::damaged(path, "its tables contradict each other"));
         }
         Ok(Self {
@@ -109,7 +129,7 @@ impl IdCache {
             num_ids: header.ids,
             blocks,
             report: tables.report,
-            weights,
+            options,
             vocab_sizes: [tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size()],
             tokenizers: tokenizers.clone(),
         })
@@ -136,14 +156,67 @@ impl IdCache {
 
     /// Returns the examples of each corpus of a weighted list, and its weight.
     pub fn parts(&self) -> Vec<(Range<u32>, f64)> {
-        let mut parts = Vec::with_capacity(self.weights.len());
-        let mut start = 0;
-        for (part, &weight) in self.report.parts.iter().zip(&self.weights) {
-            let end = start + part.kept as u32;
-            parts.push((start..end, weight));
-            start = end;
+        self.ranges()
+            .map(|(range, options)| (range, options.weight))
+            .collect()
+    }
+
+    /// Returns what [`Self::parts`] does of the corpora that are trained on in this step, counted
+    /// from 0.
+    pub fn parts_in(&self, step: u64) -> Vec<(Range<u32>, f64)> {
+        self.ranges()
+            .filter(|(_, options)| options.steps.contains(&step))
+            .map(|(range, options)| (range, options.weight))
+            .collect()
+    }
+
+    /// Returns the steps, ascending, before which a corpus joins or leaves those that are trained
+    /// on.
+    pub fn changes(&self) -> Vec<u64> {
+        let mut changes = Vec::new();
+        for PartOptions { steps, .. } in &self.options {
+            changes.extend([steps.start, steps.end]);
         }
-        parts
+        changes.retain(|step| ![0, u64::MAX].contains(step));
+        changes.sort_unstable();
+        changes.dedup();
+        changes
+    }
+
+    /// Returns how many tags the source and the target of `example` begin with.
+    pub fn num_tags(&self, example: u32) -> [usize; 2] {
+        self.options(example)
+            .map_or([0, 0], |options| options.num_tags)
+    }
+
+    /// Returns how the source of `example` is changed each time before it is trained on.
+    pub fn noise(&self, example: u32) -> Option<Noise> {
+        self.options(example)?.noise
+    }
+
+    /// Whether sources of some corpus are changed each time before they are trained on.
+    pub fn has_noise(&self) -> bool {
+        self.options.iter().any(|options| options.noise.is_some())
+    }
+
+    /// The options of the corpus that has `example`.
+    fn options(&self, example: u32) -> Option<&PartOptions> {
+        let (_, options) = self.ranges().find(|(range, _)| range.contains(&example))?;
+        Some(options)
+    }
+
+    /// The examples of each corpus of a weighted list, with its options.
+    fn ranges(&self) -> impl Iterator<Item = (Range<u32>, &PartOptions)> {
+        let mut start = 0;
+        self.report
+            .parts
+            .iter()
+            .zip(&self.options)
+            .map(move |(part, options)| {
+                let range = start..start + part.kept as u32;
+                start = range.end;
+                (range, options)
+            })
     }
 
     /// Statistics of the corpus, from when the cache was built.

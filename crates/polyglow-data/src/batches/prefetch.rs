@@ -90,23 +90,34 @@ impl<S: BatchSource> BatchStream<S> {
     /// Those of [`BatchSource::plan`]; [`DataError::NoBatch`] for an epoch without batches;
     /// [`DataError::Io`] if no thread can be started.
     pub fn start(source: Arc<S>, start: Position) -> Result<Self, S::Error> {
-        Self::start_share(source, start, Share::ALL)
+        Self::start_share(source, start, Share::ALL, 0)
     }
 
-    /// Starts as [`Self::start`], but makes the batches of `share` alone. [`Self::next_position`]
-    /// returns the positions of the others, too.
+    /// Starts as [`Self::start`], but makes the batches of `share` alone, and plans all epochs for
+    /// this step, counted from 0, until whose next [change](BatchSource::changes) the stream is of
+    /// use. [`Self::next_position`] returns the positions of the other batches, too.
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub fn start_share(source: Arc<S>, start: Position, share: Share) -> Result<Self, S::Error> {
+    pub fn start_share(
+        source: Arc<S>,
+        start: Position,
+        share: Share,
+        step: u64,
+    ) -> Result<Self, S::Error> {
         // The first plan is made here, so that a configuration that cannot work fails at once.
-        let first = plan_epoch(&*source, start.epoch)?;
+        let first = plan_epoch(&*source, start.epoch, step)?;
         let (sender, batches) = sync_channel(AHEAD * share.size);
         let worker = thread::Builder::new()
             .name("batches".to_owned())
             .spawn(move || {
                 // Sending fails when the stream is dropped, which is the signal to end.
-                let _ = make_all(&source, first, start, share, |item| {
+                let plans = Plans {
+                    source: &source,
+                    first,
+                    step,
+                };
+                let _ = make_all(plans, start, share, |item| {
                     sender.send(item).map_err(|_| Ended)
                 });
             })
@@ -167,15 +178,27 @@ impl<S: BatchSource> Drop for BatchStream<S> {
 /// The end of the stream: it was dropped, or an error was sent, after which nothing follows.
 struct Ended;
 
-/// Makes the batches of all epochs from `start` on; `first` is the plan of its epoch.
-fn make_all<S: BatchSource>(
-    source: &Arc<S>,
+/// The plans of epochs, one after the other.
+struct Plans<'s, S> {
+    source: &'s Arc<S>,
+    /// The plan of the first epoch.
     first: EpochPlan,
+    /// The step that all epochs are planned for.
+    step: u64,
+}
+
+/// Makes the batches of all epochs from `start` on.
+fn make_all<S: BatchSource>(
+    plans: Plans<'_, S>,
     start: Position,
     share: Share,
     mut send: impl FnMut(Item<S>) -> Result<(), Ended>,
 ) -> Result<(), Ended> {
-    let mut plan = first;
+    let Plans {
+        source,
+        first: mut plan,
+        step,
+    } = plans;
     let mut start = start;
     loop {
         // An epoch is planned while the one before it is used, because sorting a large corpus takes
@@ -184,7 +207,7 @@ fn make_all<S: BatchSource>(
         let next_epoch = start.epoch + 1;
         let next_plan = thread::Builder::new()
             .name("plan".to_owned())
-            .spawn(move || plan_epoch(&*planner, next_epoch));
+            .spawn(move || plan_epoch(&*planner, next_epoch, step));
         make_epoch(&**source, &plan, start, share, &mut send)?;
         plan = match next_plan.map(JoinHandle::join) {
             Ok(Ok(Ok(plan))) => plan,
@@ -232,8 +255,8 @@ fn make_epoch<S: BatchSource>(
 }
 
 /// Plans an epoch, which has at least one batch: without any, nothing would ever be sent.
-fn plan_epoch<S: BatchSource>(source: &S, epoch: u64) -> Result<EpochPlan, S::Error> {
-    let plan = source.plan(epoch)?;
+fn plan_epoch<S: BatchSource>(source: &S, epoch: u64, step: u64) -> Result<EpochPlan, S::Error> {
+    let plan = source.plan_in(epoch, step)?;
     if plan.is_empty() {
         Err(DataError::NoBatch.into())
     } else {

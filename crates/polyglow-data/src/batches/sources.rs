@@ -16,6 +16,7 @@ mod streamed;
 mod tags;
 mod windows;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::augmentation::Augmentation;
@@ -24,6 +25,9 @@ use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::example::Example;
 use crate::id_cache::IdCache;
+use crate::noise::{Noise, noisy_len};
+use crate::random::{Purpose, Random};
+use crate::tokenizer::{Tokenizer, WORD_START};
 
 pub use captions::{CaptionImages, CaptionSource};
 pub use images::ImageSource;
@@ -51,6 +55,20 @@ pub trait BatchSource: Send + Sync + 'static {
     /// # Errors
     /// The data cannot be read, or one item alone is larger than a batch.
     fn plan(&self, epoch: u64) -> Result<EpochPlan, Self::Error>;
+
+    /// Plans an epoch as [`Self::plan`] does, of what is trained on in this step, counted from 0.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    fn plan_in(&self, epoch: u64, _step: u64) -> Result<EpochPlan, Self::Error> {
+        self.plan(epoch)
+    }
+
+    /// Returns the steps, ascending, before which it changes what is trained on: there an epoch
+    /// ends, and another begins.
+    fn changes(&self) -> Vec<u64> {
+        Vec::new()
+    }
 
     /// Makes the batch of some items in an epoch.
     ///
@@ -137,7 +155,17 @@ impl Cached {
         epoch: u64,
         positions: impl Fn(u32) -> (usize, usize) + Sync,
     ) -> Result<EpochPlan, DataError> {
-        EpochPlan::new(positions, &self.cache.parts(), &self.config, epoch).map_err(|mut error| {
+        self.plan_of(&self.cache.parts(), epoch, positions)
+    }
+
+    /// Plans an epoch of the examples of these corpora, each with its weight.
+    fn plan_of(
+        &self,
+        parts: &[(Range<u32>, f64)],
+        epoch: u64,
+        positions: impl Fn(u32) -> (usize, usize) + Sync,
+    ) -> Result<EpochPlan, DataError> {
+        EpochPlan::new(positions, parts, &self.config, epoch).map_err(|mut error| {
             if let DataError::LargerThanBatch { example, name, .. } = &mut error {
                 *name = self.origin(*example);
             }
@@ -145,18 +173,48 @@ impl Cached {
         })
     }
 
-    /// Reads the ids of examples, with new segmentations of their words if there is dropout, and
-    /// with the changes of an augmentation.
+    /// Returns the most tokens that an example is planned to have on both sides, before dropout: those
+    /// of the cache, and where there is noise a few more in the source.
+    fn lengths(&self, example: u32) -> (usize, usize) {
+        let (src, tgt) = self.cache.lengths(example);
+        if self.cache.noise(example).is_some() {
+            (noisy_len(src), tgt)
+        } else {
+            (src, tgt)
+        }
+    }
+
+    /// Reads the ids of an example, of its source with noise if there is noise, and segmented again
+    /// if there is dropout.
+    fn example(&self, epoch: u64, item: u32) -> Result<Example, DataError> {
+        let noise = self.cache.noise(item);
+        if noise.is_none() && self.dropout.is_none() {
+            return self.cache.example(item);
+        }
+        let mut marked = self.cache.marked_example(item)?;
+        if let Some(noise) = noise {
+            let row = [self.config.seed, epoch, u64::from(item)];
+            let [num_tags, _] = self.cache.num_tags(item);
+            let tokenizer = &self.cache.tokenizers().src;
+            marked.src = with_noise(marked.src, num_tags, noise, tokenizer, row)?;
+        }
+        if let Some(dropout) = &self.dropout {
+            return Ok(dropout.segment(&marked, &self.config, item, epoch));
+        }
+        for id in marked.src.iter_mut().chain(&mut marked.tgt) {
+            *id &= !WORD_START;
+        }
+        Ok(marked)
+    }
+
+    /// Reads the ids of examples, with new segmentations of their words if there is dropout, with
+    /// noise, and with the changes of an augmentation.
     fn examples(&self, epoch: u64, items: &[u32]) -> Result<Vec<Example>, DataError> {
         let mut examples = Vec::with_capacity(items.len());
         for &item in items {
-            let mut example = match &self.dropout {
-                Some(dropout) => dropout.sample(&self.cache, &self.config, item, epoch)?,
-                None => self.cache.example(item)?,
-            };
+            let mut example = self.example(epoch, item)?;
             if let Some(augmentation) = &self.augmentation {
-                let tokenizers = self.cache.tokenizers();
-                augmentation.apply(&mut example, item, epoch, &self.config, tokenizers);
+                augmentation.apply(&mut example, item, epoch, &self.config, &self.cache);
             }
             examples.push(example);
         }
@@ -165,7 +223,7 @@ impl Cached {
 
     /// Returns whether examples have the tokens that the id cache has of them.
     fn has_tokens_of_cache(&self) -> bool {
-        self.dropout.is_none() && self.augmentation.is_none()
+        self.dropout.is_none() && self.augmentation.is_none() && !self.cache.has_noise()
     }
 
     /// Names the file and line of an example, or its index if the cache cannot be read.
@@ -194,4 +252,33 @@ fn size_of_rows(
         .map(|(src, tgt)| src + tgt)
         .sum();
     ([items.len(), longest.0, longest.1], real)
+}
+
+/// Sources with noise that are drawn until one is short enough; after these the source stays.
+const MAX_DRAWS: u64 = 8;
+
+/// Returns the ids of a source, whose first are tags, as noise leaves its text; both with a flag at
+/// each id that begins a word. `row` is the seed, the epoch and the example.
+fn with_noise(
+    marked: Vec<u32>,
+    num_tags: usize,
+    noise: Noise,
+    tokenizer: &Tokenizer,
+    row: [u64; 3],
+) -> Result<Vec<u32>, DataError> {
+    let (tags, ids) = marked.split_at(num_tags.min(marked.len()));
+    let plain: Vec<u32> = ids.iter().map(|id| id & !WORD_START).collect();
+    let text = tokenizer.decode(&plain)?;
+    let [seed, epoch, example] = row;
+    for draw in 0..MAX_DRAWS {
+        let key = Purpose::Noise.mix(&[seed, epoch, example, draw]);
+        let Some(noisy) = noise.apply(&text, &mut Random::new(key)) else {
+            break;
+        };
+        let noisy = tokenizer.encode_marked(&noisy)?;
+        if (1..=noisy_len(ids.len())).contains(&noisy.len()) {
+            return Ok([tags, &noisy].concat());
+        }
+    }
+    Ok(marked)
 }

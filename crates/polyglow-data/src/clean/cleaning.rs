@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected, TEMPLATE};
 use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::lexical::{CUT, JOINED, Lexical, MISALIGNED, Sampled};
-use crate::clean::own_language::{Judgment, OwnLanguages};
+use crate::clean::own_language::{Guess, Judgment, OwnLanguages};
 use crate::clean::profile::SideProfile;
 use crate::clean::repair::Repairs;
 use crate::clean::rules::{REPEAT, RULES};
@@ -64,6 +64,10 @@ pub struct Cleaning {
     starts: Vec<u64>,
     languages: BTreeMap<&'static str, u64>,
     estimates: BTreeMap<&'static str, f64>,
+    /// What was learned of the languages of both sides; `None` of too few pairs.
+    own_languages: Option<OwnLanguages>,
+    /// What was learned of what sides say; `None` of too few pairs.
+    lexical: Option<Lexical>,
 }
 
 /// What becomes of a pair.
@@ -106,6 +110,21 @@ pub struct Cleaned {
     pub removed: Option<Reason>,
 }
 
+/// What becomes of a pair, and what decided it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The pair.
+    pub cleaned: Cleaned,
+    /// The number of the first pair that says the same, if this one repeats it.
+    pub first: Option<u64>,
+    /// The languages of the source and the target, once repaired; `None` if nothing was learned of
+    /// languages, or a side has no letters.
+    pub guesses: [Option<Guess>; 2],
+    /// How far the pair is above the limit of each kind of noise: below 0 it is removed. Empty if
+    /// nothing was learned of what sides say, or a side has no words.
+    pub margins: Vec<(&'static str, f64)>,
+}
+
 impl Cleaning {
     /// Looks at all pairs of a corpus. `progress` is called with the reading and the number of pairs
     /// that were looked at in it.
@@ -129,11 +148,14 @@ impl Cleaning {
             starts: Vec::new(),
             languages: BTreeMap::new(),
             estimates: BTreeMap::new(),
+            own_languages: None,
+            lexical: None,
         };
         let mut sample = cleaning.read_rules(corpus, progress)?;
         let pairs: Vec<&Pair> = sample.iter().map(|sampled| &sampled.pair).collect();
         if let Some(languages) = OwnLanguages::learn(&pairs) {
             cleaning.read_languages(corpus, &languages, progress)?;
+            cleaning.own_languages = Some(languages);
         }
         sample.retain_mut(|Sampled { index, pair }| cleaning.apply(*index, pair));
         if let Some(lexical) = Lexical::learn(&sample) {
@@ -141,8 +163,19 @@ impl Cleaning {
             for (key, share) in lexical.estimates() {
                 *cleaning.estimates.entry(key).or_default() += share;
             }
+            cleaning.lexical = Some(lexical);
         }
         Ok(cleaning)
+    }
+
+    /// Forgets what [`Self::explain`] alone needs, which takes memory.
+    #[must_use]
+    pub fn without_evidence(self) -> Self {
+        Self {
+            own_languages: None,
+            lexical: None,
+            ..self
+        }
     }
 
     /// Looks at each pair by itself and beside earlier ones, and returns a sample of those that stay.
@@ -286,6 +319,27 @@ impl Cleaning {
             repairs,
             is_swapped: fate == Fate::StaysSwapped,
             removed: fate.reason(),
+        }
+    }
+
+    /// Returns what becomes of a pair of the corpus, by its number from 0, with what decided it.
+    pub fn explain(&self, index: u64, pair: &Pair) -> Explanation {
+        let cleaned = self.cleaned(index, pair);
+        let mut duplicates = self.cleaner.duplicates().iter();
+        let same = duplicates.find(|duplicate| duplicate.index == index);
+        let guesses = self
+            .own_languages
+            .as_ref()
+            .map_or([None, None], |languages| languages.guesses(&cleaned.pair));
+        let margins = self
+            .lexical
+            .as_ref()
+            .map_or_else(Vec::new, |lexical| lexical.margins(index, &cleaned.pair));
+        Explanation {
+            cleaned,
+            first: same.map(|duplicate| duplicate.first),
+            guesses,
+            margins,
         }
     }
 

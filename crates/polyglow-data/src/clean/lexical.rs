@@ -84,6 +84,13 @@ struct Head {
     threshold: Threshold,
 }
 
+impl Head {
+    /// How far a pair is above the threshold.
+    fn margin(&self, features: &Features) -> f64 {
+        self.regression.score(features) - self.threshold.score
+    }
+}
+
 /// A pair of the sample as heads read it.
 struct Item {
     src: Side,
@@ -128,13 +135,30 @@ impl Lexical {
 
     /// Says why a repaired pair, of a number in its corpus, is no translation; `None` if it may be one.
     pub fn judge(&self, index: u64, pair: &Pair) -> Option<Reason> {
+        let features = self.features(index, pair)?;
+        self.model.refuse(&features).map(reason)
+    }
+
+    /// Returns how far a pair is above the limit of each kind of noise, by a name of the kind: below 0
+    /// it is removed. Nothing of a pair without words on a side.
+    pub fn margins(&self, index: u64, pair: &Pair) -> Vec<(&'static str, f64)> {
+        let Some(features) = self.features(index, pair) else {
+            return Vec::new();
+        };
+        let heads = self.model.heads.iter();
+        heads
+            .map(|head| (head.kind.name(), head.margin(&features)))
+            .collect()
+    }
+
+    /// Measures a repaired pair; `None` without words on a side.
+    fn features(&self, index: u64, pair: &Pair) -> Option<Features> {
         let [src, tgt] = [(&pair.src, 0), (&pair.tgt, 1)]
             .map(|(text, side)| Side::encode(text.clone(), &self.vocabularies[side]));
         if src.words.is_empty() || tgt.words.is_empty() {
             return None;
         }
-        let features = self.model.features(&src, &tgt, fold(index));
-        self.model.refuse(&features).map(reason)
+        Some(self.model.features(&src, &tgt, fold(index)))
     }
 
     /// Returns the estimated share of the pairs that each kind of noise has, by the key of its reason.
@@ -260,7 +284,7 @@ impl Model {
     fn refuse(&self, features: &Features) -> Option<Kind> {
         let mut lowest = (0.0, None);
         for head in &self.heads {
-            let margin = head.regression.score(features) - head.threshold.score;
+            let margin = head.margin(features);
             if margin < lowest.0 {
                 lowest = (margin, Some(head.kind));
             }

@@ -14,6 +14,7 @@
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::clean::language::identifier::{Identifier, NgramCounts};
 use crate::clean::language::known;
@@ -73,6 +74,17 @@ pub enum Judgment {
         /// The most probable language, `None` if that is the language of the other side.
         code: Option<&'static str>,
     },
+}
+
+/// The most probable language of a side.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Guess {
+    /// Its code, if it is a known one; `None` for what was learned from a side of the text.
+    pub code: Option<&'static str>,
+    /// Its probability.
+    pub probability: f64,
+    /// The probability that the side is in its own language.
+    pub own: f64,
 }
 
 impl OwnLanguages {
@@ -161,20 +173,36 @@ impl OwnLanguages {
         let (Some(src), Some(tgt)) = (src, tgt) else {
             return Judgment::Own;
         };
-        let probability = |posteriors: &[f32], side: usize| -> f64 {
-            let own = self.sides[side].own.iter();
-            own.map(|&language| f64::from(posteriors[language])).sum()
-        };
-        if probability(&src, 1) > SWAPPED && probability(&tgt, 0) > SWAPPED {
+        if self.probability(&src, 1) > SWAPPED && self.probability(&tgt, 0) > SWAPPED {
             return Judgment::Swapped;
         }
         for (side, posteriors) in [&src, &tgt].into_iter().enumerate() {
-            if probability(posteriors, side) < FOREIGN {
+            if self.probability(posteriors, side) < FOREIGN {
                 let code = self.codes.get(best(posteriors)).copied();
                 return Judgment::Foreign { side, code };
             }
         }
         Judgment::Own
+    }
+
+    /// Returns what both sides of a repaired pair are judged by; nothing of a side without letters that
+    /// are known.
+    pub fn guesses(&self, pair: &Pair) -> [Option<Guess>; 2] {
+        [0, 1].map(|side| {
+            let posteriors = self.posteriors(text(pair, side), side)?;
+            let best = best(&posteriors);
+            Some(Guess {
+                code: self.codes.get(best).copied(),
+                probability: f64::from(posteriors[best]),
+                own: self.probability(&posteriors, side),
+            })
+        })
+    }
+
+    /// The probability that a text is in the language of a side.
+    fn probability(&self, posteriors: &[f32], side: usize) -> f64 {
+        let own = self.sides[side].own.iter();
+        own.map(|&language| f64::from(posteriors[language])).sum()
     }
 
     /// Returns the probability of each language; `None` for a text without letters that are known.

@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DataConfig, Split, TestFiles, TrainFiles, WeightedPath, wrong};
+use super::{DataConfig, Direction, Split, TestFiles, TrainFiles, WeightedPath, wrong};
 use crate::error::DataError;
+use crate::pair_tags::PairTags;
 use crate::toy::{Embedded, Toy};
 
 impl DataConfig {
@@ -18,11 +19,19 @@ impl DataConfig {
         self.corpus.as_deref().and_then(Embedded::from_name)
     }
 
-    /// Returns the source and the target language.
+    /// Returns the language that a model reads, and that which it writes.
     ///
     /// # Errors
     /// [`DataError::Config`] if the data are files and a language is missing.
     pub fn languages(&self) -> Result<(&str, &str), DataError> {
+        Ok(self.in_order(self.written_languages()?).into())
+    }
+
+    /// Returns the languages `src` and `tgt`, by which files are named.
+    ///
+    /// # Errors
+    /// As [`Self::languages`].
+    pub(crate) fn written_languages(&self) -> Result<[&str; 2], DataError> {
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
         let Some(src) = self.src.as_deref().or(src) else {
             return Err(missing_language("data.src"));
@@ -30,7 +39,7 @@ impl DataConfig {
         let Some(tgt) = self.tgt.as_deref().or(tgt) else {
             return Err(missing_language("data.tgt"));
         };
-        Ok((src, tgt))
+        Ok([src, tgt])
     }
 
     /// Names of the test sets, in the order in which they are evaluated.
@@ -53,6 +62,46 @@ impl DataConfig {
             (Split::Valid, _) => "data.valid".to_owned(),
             (Split::Test(name), Some(TestFiles::Named(_))) => format!("data.test.{name}"),
             (Split::Test(_), _) => "data.test".to_owned(),
+        }
+    }
+
+    /// The pairs of languages that the model is trained for, each once: that of validation text
+    /// first, then those of the corpora of `data.train`. None if the languages are not named.
+    pub fn directions(&self) -> Vec<Direction> {
+        let Ok(languages) = self.written_languages() else {
+            return Vec::new();
+        };
+        let direction = |languages: [&str; 2], tags| {
+            let [src, tgt] = self.in_order(languages).map(str::to_owned);
+            Direction { src, tgt, tags }
+        };
+        let mut directions = vec![direction(languages, self.tags())];
+        let Some(TrainFiles::Weighted(list)) = &self.train else {
+            return directions;
+        };
+        for entry in list {
+            // A tag of the kind of text is none of the languages.
+            let without_kind = WeightedPath {
+                tag: None,
+                ..entry.clone()
+            };
+            let direction = direction(entry.languages(languages), self.tags_of(&without_kind));
+            if !directions.contains(&direction) {
+                directions.push(direction);
+            }
+        }
+        directions
+    }
+
+    /// The tags of a corpus of `data.train`: its own ones, and [`Self::tags`] where it has none.
+    pub(crate) fn tags_of(&self, entry: &WeightedPath) -> PairTags {
+        let [src_tag, tgt_tag] = self.in_order([
+            entry.src_tag.as_ref().or(self.src_tag.as_ref()),
+            entry.tgt_tag.as_ref().or(self.tgt_tag.as_ref()),
+        ]);
+        PairTags {
+            src: src_tag.into_iter().chain(&entry.tag).cloned().collect(),
+            tgt: tgt_tag.cloned(),
         }
     }
 
@@ -79,12 +128,21 @@ impl DataConfig {
     }
 }
 
+impl WeightedPath {
+    /// Its languages, which are those of the run where it names none.
+    pub(crate) fn languages<'l>(&'l self, [src, tgt]: [&'l str; 2]) -> [&'l str; 2] {
+        [
+            self.src.as_deref().unwrap_or(src),
+            self.tgt.as_deref().unwrap_or(tgt),
+        ]
+    }
+}
+
 /// The list of a single corpus, which is read once per epoch.
 fn single(path: &Path, alignments: Option<PathBuf>) -> Vec<WeightedPath> {
     vec![WeightedPath {
-        path: path.to_owned(),
-        weight: 1.0,
         alignments,
+        ..WeightedPath::new(path)
     }]
 }
 

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::{Content, DataConfig, GOLD, ImageConfig, LEARNED, TrainFiles, wrong};
+use super::{Content, DataConfig, GOLD, ImageConfig, LEARNED, TrainFiles, WeightedPath, wrong};
 use crate::corpus::is_tsv;
 use crate::error::DataError;
 use crate::skip_gram::SkipGrams;
+use crate::tokenizer::own_token_problem;
 use crate::toy::{Embedded, Toy};
 
 /// Largest `data.max_len` and `data.context_len`: the id cache has two bytes for a length.
@@ -40,6 +41,9 @@ impl DataConfig {
             ));
         }
         self.validate_clean(content)?;
+        self.validate_reverse(content)?;
+        self.validate_tags(content)?;
+        self.validate_noise(content)?;
         if self.max_examples == Some(0) {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
         }
@@ -78,6 +82,12 @@ impl DataConfig {
             let problem = "needs parallel text, and this model reads other text; set it to false";
             return Err(wrong("data.clean", problem.to_owned()));
         }
+        let mut entries = self.entries().iter();
+        if entries.any(|entry| entry.src.is_some() || entry.tgt.is_some()) {
+            let problem = "learns one language of each side, and corpora of `data.train` have others: clean \
+                           them beforehand, each pair of languages by itself";
+            return Err(wrong("data.clean", problem.to_owned()));
+        }
         if self.is_aligned() && !self.learns_alignments() {
             let problem = format!(
                 "leaves out pairs, of which the alignments have lines: take \"{LEARNED}\" for these, or \
@@ -86,6 +96,90 @@ impl DataConfig {
             return Err(wrong("data.clean", problem));
         }
         Ok(())
+    }
+
+    /// Checks what text can be read in reverse.
+    fn validate_reverse(&self, content: Content) -> Result<(), DataError> {
+        if self.reverse && content != Content::PAIRS {
+            let problem = "needs parallel text, and this model reads other text; set it to false";
+            return Err(wrong("data.reverse", problem.to_owned()));
+        }
+        if self.reverse && self.is_aligned() && !self.learns_alignments() {
+            let problem = format!(
+                "exchanges the sides of the text, and the alignments have an order: take \"{LEARNED}\" for \
+                 these"
+            );
+            return Err(wrong("data.reverse", problem));
+        }
+        Ok(())
+    }
+
+    /// Checks the tags of the run, and those of the corpora that it is trained on.
+    fn validate_tags(&self, content: Content) -> Result<(), DataError> {
+        let entries = self.entries();
+        let sides: [(
+            &'static str,
+            &Option<String>,
+            fn(&WeightedPath) -> &Option<String>,
+        ); 2] = [
+            ("data.src_tag", &self.src_tag, |entry| &entry.src_tag),
+            ("data.tgt_tag", &self.tgt_tag, |entry| &entry.tgt_tag),
+        ];
+        for (key, own, of_entry) in sides {
+            let in_entries: Vec<&String> = entries
+                .iter()
+                .filter_map(|entry| of_entry(entry).as_ref())
+                .collect();
+            for tag in own.iter().chain(in_entries.iter().copied()) {
+                check_tag(key, tag, content)?;
+            }
+            match own {
+                None if !in_entries.is_empty() => {
+                    let problem = "is missing, and corpora of `data.train` have tags: name the one that \
+                                   validation text and `translate` are to have";
+                    return Err(wrong(key, problem.to_owned()));
+                }
+                Some(own)
+                    if !entries.is_empty()
+                        && in_entries.len() == entries.len()
+                        && !in_entries.contains(&own) =>
+                {
+                    let problem = format!("is \"{own}\", which no corpus of `data.train` has");
+                    return Err(wrong(key, problem));
+                }
+                _ => {}
+            }
+        }
+        for tag in entries.iter().filter_map(|entry| entry.tag.as_ref()) {
+            check_tag("data.train", tag, content)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the noise of the run, and that of the corpora that it is trained on.
+    fn validate_noise(&self, content: Content) -> Result<(), DataError> {
+        let in_entries = self.entries().iter().filter_map(|entry| entry.noise);
+        for noise in self.noise.into_iter().chain(in_entries) {
+            if content != Content::PAIRS {
+                let problem = "is for parallel text, and this model reads other text";
+                return Err(wrong("[data.noise]", problem.to_owned()));
+            }
+            for (key, probability) in noise.probabilities() {
+                if !(0.0..=1.0).contains(&probability) {
+                    let problem = format!("`{key}` must lie in [0, 1], not {probability}");
+                    return Err(wrong("[data.noise]", problem));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The corpora of a list in `data.train`; none if it is no list.
+    fn entries(&self) -> &[WeightedPath] {
+        match &self.train {
+            Some(TrainFiles::Weighted(list)) => list,
+            _ => &[],
+        }
     }
 
     /// Checks the keys that are for images alone.
@@ -161,9 +255,14 @@ impl DataConfig {
             .ok_or_else(|| wrong("data.train", missing.to_owned()))?;
         // Only parallel text needs the names of both languages, which find its files.
         if !content.is_parallel() {
+            let mut entries = self.entries().iter();
+            if entries.any(|entry| entry.from > 0 || entry.until.is_some()) {
+                let problem = "gives steps to a corpus, and only parallel text has them".to_owned();
+                return Err(wrong("data.train", problem));
+            }
             return self.validate_list(train);
         }
-        let (src, tgt) = self.languages()?;
+        let [src, tgt] = self.written_languages()?;
         let is_pair_of_files = match train {
             TrainFiles::One(path) => !is_tsv(path),
             TrainFiles::Weighted(list) => list.iter().any(|entry| !is_tsv(&entry.path)),
@@ -201,7 +300,39 @@ impl DataConfig {
                 ));
             }
         }
-        Ok(())
+        validate_steps(list)
+    }
+}
+
+/// Checks that there is a corpus to train on in every step.
+fn validate_steps(list: &[WeightedPath]) -> Result<(), DataError> {
+    let end = |entry: &WeightedPath| entry.until.unwrap_or(u64::MAX);
+    if let Some(entry) = list.iter().find(|entry| entry.from >= end(entry)) {
+        let path = entry.path.display();
+        let problem = format!("trains on `{path}` in no step: `from` must be less than `until`");
+        return Err(wrong("data.train", problem));
+    }
+    // Only where a corpus leaves can there be none.
+    let begins = list.iter().map(end).filter(|end| *end < u64::MAX);
+    for step in std::iter::once(0).chain(begins) {
+        let is_trained_on = |entry: &WeightedPath| (entry.from..end(entry)).contains(&step);
+        if !list.iter().any(is_trained_on) {
+            let problem = format!("has no corpus to train on after {step} steps");
+            return Err(wrong("data.train", problem));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the spelling of a tag, and that the text is one that has tags.
+fn check_tag(key: &'static str, tag: &str, content: Content) -> Result<(), DataError> {
+    if content != Content::PAIRS {
+        let problem = format!("has the tag `{tag}`, and only parallel text has tags");
+        return Err(wrong(key, problem));
+    }
+    match own_token_problem(tag) {
+        Some(problem) => Err(wrong(key, problem)),
+        None => Ok(()),
     }
 }
 

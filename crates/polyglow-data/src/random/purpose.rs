@@ -52,6 +52,8 @@ pub enum Purpose {
     /// The changes that a program makes to an example before it is trained on. Key: seed, epoch,
     /// example.
     Augmentation,
+    /// The noise in a source. Key: seed, epoch, example, attempt.
+    Noise,
 }
 
 impl Purpose {
@@ -79,6 +81,7 @@ impl Purpose {
             Self::Row => (6, 3),
             Self::Alignment => (6, 4),
             Self::Augmentation => (7, 3),
+            Self::Noise => (7, 4),
             Self::MaskedPositions => (1, 1),
             Self::MaskedKind => (2, 2),
             Self::Turn => (4, 1),
@@ -92,7 +95,7 @@ mod tests {
     use super::super::mix;
     use super::*;
 
-    const ALL: [Purpose; 16] = [
+    const ALL: [Purpose; 17] = [
         Purpose::Selection,
         Purpose::Ties,
         Purpose::BatchOrder,
@@ -109,6 +112,7 @@ mod tests {
         Purpose::Sample,
         Purpose::Augmentation,
         Purpose::Alignment,
+        Purpose::Noise,
     ];
 
     #[test]

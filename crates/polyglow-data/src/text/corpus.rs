@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::clean::cleaning::CleanReport;
 use crate::config::{
-    Content, DataConfig, LEARNED, SourceKind, Split, TargetKind, WeightedPath, no_such_set, wrong,
+    Content, DataConfig, LEARNED, SourceKind, Split, TargetKind, no_such_set, wrong,
 };
 use crate::error::DataError;
+use crate::noise::Noise;
 use crate::pair::Pair;
+use crate::pair_tags::PairTags;
 use crate::toy::{Embedded, Toy};
 
 mod captions;
@@ -132,6 +134,9 @@ impl Corpus {
                 let alignments = config.alignments.as_deref();
                 let alignments = alignments.filter(|_| split == Split::Train);
                 let corpus = Self::from_parts(vec![embedded(toy, split, alignments)?]);
+                let noise = config.noise.filter(|_| split == Split::Train);
+                let mut corpus = corpus.with_tags(&config.tags()).with_noise(noise);
+                corpus.parts[0].is_reversed = config.reverse;
                 return Ok(if content.has_source() {
                     corpus
                 } else {
@@ -155,24 +160,26 @@ impl Corpus {
 
     /// Finds the files of parallel text.
     fn open_pairs(config: &DataConfig, split: Split) -> Result<Self, DataError> {
-        let languages = config.languages()?.into();
+        let languages = config.written_languages()?;
         let key = config.key(split);
         let mut parts = Vec::new();
         for entry in config.files(split)? {
-            let WeightedPath {
-                path,
-                weight,
-                alignments,
-            } = entry;
-            let source = parallel_source(&key, &path, languages)?;
-            let alignments = match alignments {
+            let source = parallel_source(&key, &entry.path, entry.languages(languages))?;
+            let alignments = match entry.alignments.clone() {
                 Some(path) if path == Path::new(LEARNED) => Some(Alignments::Learned),
                 Some(path) => Some(Alignments::File(alignment_file(&path)?)),
                 None => None,
             };
             parts.push(Part {
                 alignments,
-                ..Part::new(source, weight)
+                is_reversed: config.reverse,
+                tags: config.tags_of(&entry),
+                noise: entry
+                    .noise
+                    .or(config.noise)
+                    .filter(|_| split == Split::Train),
+                steps: entry.from..entry.until.unwrap_or(u64::MAX),
+                ..Part::new(source, entry.weight)
             });
         }
         Ok(Self::from_parts(parts))
@@ -209,6 +216,41 @@ impl Corpus {
             parts,
             ..Self::default()
         }
+    }
+
+    /// Gives all its pairs the same tags.
+    #[must_use]
+    pub fn with_tags(mut self, tags: &PairTags) -> Self {
+        for part in &mut self.parts {
+            part.tags = tags.clone();
+        }
+        self
+    }
+
+    /// Gives all its sources the same noise.
+    #[must_use]
+    pub fn with_noise(mut self, noise: Option<Noise>) -> Self {
+        for part in &mut self.parts {
+            part.noise = noise;
+        }
+        self
+    }
+
+    /// The different tags of its sources, and of its targets, in the order in which the parts have
+    /// them.
+    pub fn tags(&self) -> [Vec<String>; 2] {
+        let mut tags = [Vec::new(), Vec::new()];
+        for part in &self.parts {
+            let PairTags { src, tgt } = &part.tags;
+            for (known, tags) in tags.iter_mut().zip([&src[..], tgt.as_slice()]) {
+                for tag in tags {
+                    if !known.contains(tag) {
+                        known.push(tag.clone());
+                    }
+                }
+            }
+        }
+        tags
     }
 
     /// The kinds of its sides.

@@ -246,11 +246,7 @@ fn batches_bring_each_caption_its_own_image() {
     .unwrap();
     fs::write(dir.path().join("two.tsv"), "c.png\tz\na.png\tz z\n").unwrap();
     let paths = ["one.tsv", "two.tsv"].map(|name| dir.path().join(name));
-    let list = paths.map(|path| polyglow_data::config::WeightedPath {
-        path,
-        weight: 1.0,
-        alignments: None,
-    });
+    let list = paths.map(polyglow_data::config::WeightedPath::new);
     let data = DataConfig {
         train: Some(TrainFiles::Weighted(list.into())),
         ..config(Path::new(""))

@@ -383,9 +383,8 @@ fn several_sets_of_images_become_one_with_the_weights_of_each() {
         let path = dir.path().join(name);
         set.write(&path).unwrap();
         WeightedPath {
-            path,
             weight,
-            alignments: None,
+            ..WeightedPath::new(path)
         }
     });
     let config = DataConfig {

@@ -105,14 +105,12 @@ fn a_list_is_read_part_by_part_with_its_weights() {
     ]);
     let list = vec![
         WeightedPath {
-            path: dir.path().join("one.tsv"),
             weight: 2.0,
-            alignments: None,
+            ..WeightedPath::new(dir.path().join("one.tsv"))
         },
         WeightedPath {
-            path: dir.path().join("two"),
             weight: 0.5,
-            alignments: None,
+            ..WeightedPath::new(dir.path().join("two"))
         },
     ];
     let config = DataConfig {
@@ -464,9 +462,8 @@ fn impossible_configurations_are_refused_by_key() {
         );
     }
     let weight = WeightedPath {
-        path: "a".into(),
         weight: -1.0,
-        alignments: None,
+        ..WeightedPath::new("a")
     };
     let negative = DataConfig {
         train: Some(TrainFiles::Weighted(vec![weight])),

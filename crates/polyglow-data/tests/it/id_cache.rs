@@ -163,9 +163,8 @@ fn the_examples_of_each_part_lie_together() {
     std::fs::write(&second, "\tA\nb\tB\nc\tC\n").unwrap();
     let list = [("text.tsv", 1.0), ("more.tsv", 0.5)];
     let list = list.map(|(name, weight)| WeightedPath {
-        path: setup.dir.path().join(name),
         weight,
-        alignments: None,
+        ..WeightedPath::new(setup.dir.path().join(name))
     });
     let data = DataConfig {
         train: Some(TrainFiles::Weighted(list.to_vec())),

@@ -13,6 +13,7 @@ mod dropout;
 mod id_cache;
 mod image_set;
 mod labeled;
+mod mixtures;
 mod moses;
 mod ngram;
 mod prefetch;

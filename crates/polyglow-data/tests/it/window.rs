@@ -187,9 +187,8 @@ fn windows_do_not_reach_from_one_corpus_into_another_and_follow_its_weight() {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         WeightedPath {
-            path,
             weight,
-            alignments: None,
+            ..WeightedPath::new(path)
         }
     });
     let data = DataConfig {

@@ -30,8 +30,9 @@ pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> 
     folder::write_json(dir, "target_vocab.json", &vocabulary(tgt))?;
     config["tokenizer_class"] = "MarianTokenizer".into();
     config["separate_vocabs"] = true.into();
-    config["source_lang"] = model.config.data.src.clone().into();
-    config["target_lang"] = model.config.data.tgt.clone().into();
+    let [source, target] = model.config.data.named_languages();
+    config["source_lang"] = source.into();
+    config["target_lang"] = target.into();
     folder::write_json(dir, "tokenizer_config.json", &config)
 }
 

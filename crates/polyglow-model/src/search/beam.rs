@@ -208,7 +208,7 @@ impl<'a> Search<'a> {
         }
         choices.sort_by(Continuation::order);
         let is_branching =
-            self.config.method == SearchMethod::Branch && first.ids.len() == sentence.prefix.len();
+            self.config.method == SearchMethod::Branch && first.ids.len() == sentence.num_forced();
         if is_branching {
             // Every branch has the same choices here, and takes the one of its own index.
             return choices.get(first.group).into_iter().copied().collect();
@@ -245,7 +245,7 @@ impl<'a> Search<'a> {
                 // spare continuations brought it here. (With constraints none ranks there.)
                 if rank < self.width {
                     finished.push(Hypothesis {
-                        ids: hypothesis.ids.clone(),
+                        ids: self.written(hypothesis),
                         log_prob: choice.log_prob,
                         // EOS counts as a token of the length.
                         score: self.config.score(choice.score, hypothesis.ids.len() + 1),
@@ -282,9 +282,15 @@ impl<'a> Search<'a> {
         constraint::num_missing(&hypothesis.met, constraints)
     }
 
+    /// The tokens of a hypothesis behind the start.
+    fn written(&self, hypothesis: &Unfinished) -> Vec<u32> {
+        let start = self.sentences[hypothesis.sentence].start.len();
+        hypothesis.ids[start.min(hypothesis.ids.len())..].to_vec()
+    }
+
     /// The result of a hypothesis that ends without EOS.
     fn cut_off(&self, hypothesis: &Unfinished) -> Hypothesis {
-        let ids = hypothesis.ids.clone();
+        let ids = self.written(hypothesis);
         if ids.is_empty() {
             // A hypothesis without tokens means that none is possible, as with NaN weights: it
             // ranks behind all others. (One with a prefix keeps its score.)
@@ -296,7 +302,7 @@ impl<'a> Search<'a> {
         }
         Hypothesis {
             // Without EOS, which would be one more token.
-            score: self.config.score(hypothesis.score, ids.len()),
+            score: self.config.score(hypothesis.score, hypothesis.ids.len()),
             ids,
             log_prob: hypothesis.log_prob,
         }
@@ -364,14 +370,14 @@ fn allowed_continuations(
     let mut continuations = Vec::with_capacity(candidates.iter().map(Vec::len).sum());
     for (row, hypothesis) in group.iter().enumerate() {
         for &candidate in &candidates[row] {
-            let Some(penalized) = rules[row].score(candidate) else {
+            let Some(price) = rules[row].price(candidate) else {
                 continue;
             };
-            let score = hypothesis.score + penalized;
+            let score = hypothesis.score + price.score;
             continuations.push(Continuation {
                 row,
                 id: candidate.id,
-                log_prob: hypothesis.log_prob + candidate.log_prob,
+                log_prob: hypothesis.log_prob + price.log_prob,
                 score,
                 sort_key: score,
             });

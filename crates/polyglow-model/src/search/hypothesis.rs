@@ -36,6 +36,9 @@ pub struct Sentence {
     pub min_len: usize,
     /// Most tokens, EOS included.
     pub max_len: usize,
+    /// The tokens that the model reads after BOS, such as the tag of a language. They cost nothing
+    /// and are no part of a hypothesis, but lengths count them.
+    pub start: Vec<u32>,
     /// The tokens that every hypothesis begins with.
     pub prefix: Vec<u32>,
     /// Phrases that every hypothesis must contain; none is empty.
@@ -48,6 +51,21 @@ pub struct Sentence {
 }
 
 impl Sentence {
+    /// The token at this position of every hypothesis: of the start, or of the prefix behind it.
+    pub(super) fn forced(&self, position: usize) -> Option<u32> {
+        let in_prefix = position.checked_sub(self.start.len());
+        let forced = match in_prefix {
+            None => self.start.get(position),
+            Some(position) => self.prefix.get(position),
+        };
+        forced.copied()
+    }
+
+    /// The number of tokens that every hypothesis has in common.
+    pub(super) fn num_forced(&self) -> usize {
+        self.start.len() + self.prefix.len()
+    }
+
     /// The key of the random generator that draws the next token of a hypothesis with `len` tokens.
     /// No two sentences share a key if they differ in number or part.
     pub(super) fn draw_key(&self, seed: u64, group: usize, len: usize) -> Vec<u64> {
@@ -67,7 +85,7 @@ pub(super) struct Unfinished {
     pub(super) sentence: usize,
     /// Index of the group within the sentence's beam.
     pub(super) group: usize,
-    /// Target ids so far, without BOS.
+    /// Target ids so far, the start included, without BOS.
     pub(super) ids: Vec<u32>,
     pub(super) log_prob: f32,
     /// The log-probability with penalties for repetition.

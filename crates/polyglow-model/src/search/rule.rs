@@ -10,6 +10,8 @@ pub(super) struct Rule<'a> {
     requested: Vec<u32>,
     /// Whether only the requested tokens are allowed.
     only_requested: bool,
+    /// Whether the next token is one of the start, which costs nothing.
+    is_free: bool,
     /// Set when few positions are left: a token must not make a constraint impossible to meet.
     deadline: Option<Deadline<'a>>,
     /// Tokens that are not allowed, unless requested.
@@ -17,6 +19,15 @@ pub(super) struct Rule<'a> {
     /// Tokens whose log-probability is multiplied by the penalty.
     repeated: Vec<u32>,
     repetition_penalty: f32,
+}
+
+/// What a token adds to the hypothesis that it continues.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Price {
+    /// Its log-probability; 0 for a token of the start.
+    pub(super) log_prob: f32,
+    /// The log-probability with the penalty for repetition.
+    pub(super) score: f32,
 }
 
 /// The case that few positions are left for the constraints that are not met.
@@ -50,10 +61,11 @@ impl<'a> Rule<'a> {
         config: &SearchConfig,
         special: SpecialTokens,
     ) -> Self {
-        if let Some(&forced) = sentence.prefix.get(live.ids.len()) {
+        if let Some(forced) = sentence.forced(live.ids.len()) {
             return Self {
                 requested: vec![forced],
                 only_requested: true,
+                is_free: live.ids.len() < sentence.start.len(),
                 ..Self::default()
             };
         }
@@ -79,6 +91,7 @@ impl<'a> Rule<'a> {
         Self {
             requested: constraint::next_tokens(met, constraints),
             only_requested: false,
+            is_free: false,
             // `num_open` bounds the missing tokens after any token, so that before the deadline
             // every token leaves enough positions, and the check can be skipped.
             deadline: (num_open > num_left).then_some(Deadline {
@@ -110,9 +123,21 @@ impl<'a> Rule<'a> {
         self.forbidden.len() + self.repeated.len()
     }
 
+    /// What a candidate adds to a hypothesis; `None` if it is not allowed.
+    pub(super) fn price(&self, candidate: Candidate) -> Option<Price> {
+        let score = self.score(candidate)?;
+        if self.is_free {
+            return Some(Price::default());
+        }
+        Some(Price {
+            log_prob: candidate.log_prob,
+            score,
+        })
+    }
+
     /// The score of a candidate: its log-probability, lower if it is a repetition; `None` if it is
     /// not allowed.
-    pub(super) fn score(&self, candidate: Candidate) -> Option<f32> {
+    fn score(&self, candidate: Candidate) -> Option<f32> {
         let Candidate { id, log_prob } = candidate;
         let is_requested = self.requested.contains(&id);
         // A comparison that is also false for NaN.

@@ -203,6 +203,35 @@ fn requirements_leave_exactly_the_sequences_that_meet_them() {
 }
 
 #[test]
+fn a_start_is_read_and_costs_nothing_and_counts_in_the_length() {
+    let config = config(EVERYTHING, LengthPenalty::Average);
+    for number in 0..8 {
+        // What a prefix gives, without its token and without what it costs.
+        let cost = Table::log_probs(VOCAB_SIZE, number, &[SPECIAL.bos])[3];
+        let mut expected = exhaustive(number, &config);
+        expected.retain(|hypothesis| hypothesis.ids.starts_with(&[3]));
+        for hypothesis in &mut expected {
+            let len = hypothesis.ids.len() + 1;
+            hypothesis.ids.remove(0);
+            hypothesis.log_prob -= cost;
+            hypothesis.score = config.score(hypothesis.log_prob, len);
+        }
+        expected.sort_by(|left, right| right.score.total_cmp(&left.score));
+        let sentence = Sentence {
+            start: vec![3],
+            ..plain(number)
+        };
+        let hypotheses = &search(&mut Table::new(&[number]), &[sentence], &config, SPECIAL)[0];
+        assert_eq!(hypotheses.len(), expected.len());
+        for (hypothesis, expected) in hypotheses.iter().zip(&expected).take(10) {
+            assert_eq!(hypothesis.ids, expected.ids);
+            assert!((hypothesis.log_prob - expected.log_prob).abs() < 1e-5);
+            assert!((hypothesis.score - expected.score).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
 fn constraints_leave_exactly_the_sequences_that_contain_them() {
     let config = config(EVERYTHING, LengthPenalty::Average);
     let contains =

@@ -54,7 +54,7 @@ pub fn word_attention<M: Inspect<Inputs: From<Pair>>>(
     runner: &Runner<M>,
     pairs: &[[&str; 2]],
 ) -> Result<Vec<Vec<WordAttention>>> {
-    let longest = runner.longest;
+    let longest = longest_text(runner)?;
     let mut tokens = Vec::with_capacity(pairs.len());
     for [src, tgt] in pairs {
         let (src, src_words) = runner.members[0].src.encode_words(src)?;
@@ -84,6 +84,7 @@ pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
     runner: &Runner<M>,
     pairs: &[[&str; 2]],
 ) -> Result<Vec<Vec<UnitLink>>> {
+    let longest = longest_text(runner)?;
     let mut tokens = Vec::with_capacity(pairs.len());
     let mut units = Vec::with_capacity(pairs.len());
     for [src, tgt] in pairs {
@@ -95,7 +96,7 @@ pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
             src_words: src.unit_of,
             tgt_words: tgt.unit_of,
         };
-        tokens.push(pair.cut(runner.longest));
+        tokens.push(pair.cut(longest));
         units.push((src.units, tgt.units));
     }
     let mut links = Vec::with_capacity(pairs.len());
@@ -111,6 +112,13 @@ pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
     Ok(links)
 }
 
+/// The most tokens of a text that the models read behind the tags of its side.
+fn longest_text<M>(runner: &Runner<M>) -> Result<usize> {
+    let src_tags = runner.src_tags(&runner.members[0])?;
+    let num_tags = src_tags.len().max(runner.tgt_tags()?.len());
+    Ok(runner.longest.saturating_sub(num_tags))
+}
+
 /// Returns for each pair and each layer the attention of target words to source words.
 fn token_attention<M: Inspect<Inputs: From<Pair>>>(
     runner: &Runner<M>,
@@ -118,9 +126,17 @@ fn token_attention<M: Inspect<Inputs: From<Pair>>>(
 ) -> Result<Vec<Vec<WordAttention>>> {
     let member = &runner.members[0];
     let tgt_special = runner.tgt.special();
+    let src_tags = runner.src_tags(member)?;
+    let tgt_tags = runner.tgt_tags()?;
     runner.shortest_first(tokens, Tokens::width, |rows| {
-        let sources: Vec<&[u32]> = rows.iter().map(|row| &*row.src).collect();
-        let targets: Vec<&[u32]> = rows.iter().map(|row| &*row.tgt).collect();
+        let sources: Vec<Vec<u32>> = rows
+            .iter()
+            .map(|row| [&src_tags, &row.src[..]].concat())
+            .collect();
+        let targets: Vec<Vec<u32>> = rows
+            .iter()
+            .map(|row| [&tgt_tags, &row.tgt[..]].concat())
+            .collect();
         let special = member.src.special();
         let multiple = runner.pad_multiple;
         let src = Padded::ended(&sources, special.eos, special.pad, multiple);
@@ -140,7 +156,10 @@ fn token_attention<M: Inspect<Inputs: From<Pair>>>(
             let weights: Vec<f32> = layer.iter().collect();
             let weights = weights.chunks(tgt_in.len * src.len);
             for ((row, weights), attention) in rows.iter().zip(weights).zip(&mut attention) {
-                attention.push(sum_tokens(row, weights, src.len));
+                // Tags belong to no word.
+                let queries = weights.chunks(src.len).skip(tgt_tags.len());
+                let queries = queries.map(|query| &query[src_tags.len()..]);
+                attention.push(sum_tokens(row, queries));
             }
         }
         Ok(attention)
@@ -161,15 +180,16 @@ pub fn strongest(words: &WordAttention) -> Vec<Link> {
 }
 
 /// Returns the attention of words from that of their tokens: the sum over the tokens of a source word,
-/// the mean over those of a target word.
-fn sum_tokens(tokens: &Tokens, weights: &[f32], src_len: usize) -> WordAttention {
+/// the mean over those of a target word. `queries` are the weights of each target token on the source
+/// tokens and what follows them.
+fn sum_tokens<'w>(tokens: &Tokens, queries: impl Iterator<Item = &'w [f32]>) -> WordAttention {
     let Tokens {
         src_words,
         tgt_words,
         ..
     } = tokens;
     let mut attention = vec![Vec::new(); num_words(tgt_words)];
-    for (&tgt, query) in tgt_words.iter().zip(weights.chunks(src_len)) {
+    for (&tgt, query) in tgt_words.iter().zip(queries) {
         let row: &mut Vec<f32> = &mut attention[tgt];
         row.resize(num_words(src_words), 0.0);
         let num_tokens = tgt_words.iter().filter(|word| **word == tgt).count();
@@ -215,7 +235,7 @@ mod tests {
         let weights = [
             0.4, 0.3, 0.2, 0.1, 0.3, 0.2, 0.2, 0.3, 0.1, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 1.0,
         ];
-        let words = sum_tokens(&tokens, &weights, 4);
+        let words = sum_tokens(&tokens, weights.chunks(4));
         let expected = [[0.35, 0.45], [0.1, 0.0]];
         for (weight, expected) in words.iter().flatten().zip(expected.as_flattened()) {
             assert!((weight - expected).abs() < 1e-6, "{words:?}");

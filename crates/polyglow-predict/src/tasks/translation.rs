@@ -139,9 +139,10 @@ fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
     let tgt = tgt.context("encoding the target")?;
     let src = runner.encode(&sources);
     let src = src.map_err(|error| error.context("encoding the source"))?;
+    let tags = runner.tgt_tags()?;
     let mut rows = Vec::with_capacity(pairs.len());
     for (src, tgt) in src.into_iter().zip(tgt) {
-        rows.push(Row::new(src, tgt, runner.longest));
+        rows.push(Row::new(src, &tags, tgt, runner.longest));
     }
     Ok(rows)
 }
@@ -149,7 +150,10 @@ fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
 /// An encoded pair, of which no side is longer than the models read.
 struct Row {
     src: EncodedSource,
+    /// The ids of the target, behind its tags.
     tgt: Vec<u32>,
+    /// How many of them are tags, which have no score.
+    num_tags: usize,
     /// Whether a side was cut.
     truncated: bool,
     /// Whether the target was cut, so that no EOS follows its ids.
@@ -157,13 +161,15 @@ struct Row {
 }
 
 impl Row {
-    fn new(mut src: EncodedSource, mut tgt: Vec<u32>, longest: usize) -> Self {
+    fn new(mut src: EncodedSource, tags: &[u32], text: Vec<u32>, longest: usize) -> Self {
+        let mut tgt = [tags, &text].concat();
         let is_tgt_cut = tgt.len() > longest;
         let is_src_cut = src.truncate(longest);
         tgt.truncate(longest);
         Self {
             src,
             tgt,
+            num_tags: tags.len().min(longest),
             truncated: is_tgt_cut || is_src_cut,
             is_tgt_cut,
         }
@@ -177,11 +183,12 @@ impl Row {
     /// Returns the result for the pair, given the predictions at its targets and at the EOS after
     /// them, which does not count if the target was cut.
     fn forced(&self, predicted: &[Predicted]) -> Forced {
-        let targets = if self.is_tgt_cut {
-            &predicted[..self.tgt.len()]
+        let end = if self.is_tgt_cut {
+            self.tgt.len()
         } else {
-            predicted
+            predicted.len()
         };
+        let targets = &predicted[self.num_tags..end];
         Forced {
             truncated: self.truncated,
             ..Forced::new(targets)

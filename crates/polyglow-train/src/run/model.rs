@@ -137,7 +137,7 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         });
     }
     let options = plan.runner_options(plan.config.search.clone(), longest);
-    Ok(Runner::from_members(members, tgt, options))
+    Runner::from_members(members, tgt, options).with_tags(plan.config.data.tags())
 }
 
 /// Says why two models cannot be an ensemble; returns `None` if they can.

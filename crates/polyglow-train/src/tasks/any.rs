@@ -122,6 +122,14 @@ impl BatchSource for AnySource {
         self.0.plan(epoch)
     }
 
+    fn plan_in(&self, epoch: u64, step: u64) -> Result<EpochPlan> {
+        self.0.plan_in(epoch, step)
+    }
+
+    fn changes(&self) -> Vec<u64> {
+        self.0.changes()
+    }
+
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<AnyBatch> {
         self.0.batch(epoch, items)
     }
@@ -146,6 +154,8 @@ impl BatchSource for AnySource {
 /// The methods of [`BatchSource`] without its types.
 trait HiddenSource: Send + Sync {
     fn plan(&self, epoch: u64) -> Result<EpochPlan>;
+    fn plan_in(&self, epoch: u64, step: u64) -> Result<EpochPlan>;
+    fn changes(&self) -> Vec<u64>;
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<AnyBatch>;
     fn shards(&self, epoch: u64, items: &[u32], count: usize) -> Result<Vec<AnyBatch>>;
     fn size(&self, epoch: u64, items: &[u32]) -> ([usize; 3], usize);
@@ -156,6 +166,14 @@ trait HiddenSource: Send + Sync {
 impl<S: BatchSource<Error: Into<TrainError>>> HiddenSource for Arc<S> {
     fn plan(&self, epoch: u64) -> Result<EpochPlan> {
         S::plan(self, epoch).map_err(Into::into)
+    }
+
+    fn plan_in(&self, epoch: u64, step: u64) -> Result<EpochPlan> {
+        S::plan_in(self, epoch, step).map_err(Into::into)
+    }
+
+    fn changes(&self) -> Vec<u64> {
+        S::changes(self)
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<AnyBatch> {

@@ -179,6 +179,20 @@ impl<'a, T: Task> Session<'a, T> {
         }
     }
 
+    /// Begins an epoch if the next step is one before which the corpora that are trained on change;
+    /// returns whether they do.
+    pub(super) fn begin_mixture(&mut self) -> bool {
+        let changes = self.task.source().changes();
+        if changes.binary_search(&self.state.step).is_err() {
+            return false;
+        }
+        if self.state.position > 0 {
+            self.state.epoch += 1;
+            self.state.position = 0;
+        }
+        true
+    }
+
     /// Takes the next window of micro-batches and updates the weights once.
     ///
     /// # Errors

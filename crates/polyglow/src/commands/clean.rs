@@ -1,5 +1,7 @@
 //! `polyglow clean`: training text without what is no translation.
 
+mod explain;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -8,15 +10,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use polyglow_data::clean::cleaning::{CleanReport, Cleaning, Reading, reasons};
-use polyglow_data::config::Content;
+use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::file::NewFile;
 use polyglow_data::pair::Pair;
 use serde::Serialize;
 
-use super::pairs::PairsArgs;
+use super::pairs::{Pairs, PairsArgs};
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
+use explain::Place;
 
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
@@ -30,11 +33,15 @@ pub(crate) struct CleanArgs {
     text: PairsArgs,
     /// Directory to write to, which is not there yet: `train` with the endings of the languages,
     /// `removed.tsv` and `report.json`
-    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["dry_run", "explain"])]
     out: Option<PathBuf>,
     /// Write nothing, and say what would be removed
     #[arg(long)]
     dry_run: bool,
+    /// Write nothing, and say what becomes of the pair in this line, and why: `17`, or
+    /// `data/train.en:17` as reports name it; may be repeated
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["out", "dry_run", "json"], value_parser = Place::parse)]
+    explain: Vec<Place>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +49,7 @@ pub(crate) struct CleanArgs {
 
 /// What was done, and examples of it.
 #[derive(Serialize)]
-struct Report {
+pub(super) struct Report {
     #[serde(flatten)]
     counts: CleanReport,
     /// The first pairs of each reason.
@@ -66,6 +73,7 @@ struct Sample {
 /// 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     let text = args.text.open_uncleaned("clean")?;
+    check_languages(&text)?;
     let out = args.out.as_deref().filter(|_| !args.dry_run);
     if let Some(dir) = out {
         // Before the work.
@@ -75,19 +83,19 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
         Some(config) => held_out(&config.data, Content::PAIRS)?,
         None => Vec::new(),
     };
-    let mut activity = Activity::new();
-    let cleaning = Cleaning::of(&text.corpus, &held_out, &mut |reading, pairs| {
-        activity.show(format!("{}: {pairs} pairs", title(reading)));
-    })?;
-    let mut output = out
+    if !args.explain.is_empty() {
+        let cleaning = look(&text.corpus, &held_out)?;
+        return explain::print(
+            &mut io::stdout().lock(),
+            &cleaning,
+            &text.corpus,
+            &args.explain,
+        );
+    }
+    let output = out
         .map(|dir| CleanFiles::create(dir, &text.languages))
         .transpose()?;
-    activity.show("writing".to_owned());
-    let report = write(&cleaning, &text.corpus, output.as_mut())?;
-    if let Some(files) = output {
-        files.commit(&report)?;
-    }
-    drop(activity);
+    let report = clean(&text.corpus, &held_out, output)?;
     let mut stdout = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -99,6 +107,33 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
         tracing::info!("train on it: --set data.train={}", prefix.display());
     }
     Ok(())
+}
+
+/// Cleans a corpus, also of sentences of `held_out`, and writes it to files if there are some.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(super) fn clean(
+    corpus: &Corpus,
+    held_out: &[Corpus],
+    mut output: Option<CleanFiles>,
+) -> anyhow::Result<Report> {
+    let cleaning = look(corpus, held_out)?;
+    let mut activity = Activity::new();
+    activity.show("writing".to_owned());
+    let report = write(&cleaning, corpus, output.as_mut())?;
+    if let Some(files) = output {
+        files.commit(&report)?;
+    }
+    Ok(report)
+}
+
+/// Looks at all pairs of a corpus, and says how far it is.
+fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Cleaning> {
+    let mut activity = Activity::new();
+    Ok(Cleaning::of(corpus, held_out, &mut |reading, pairs| {
+        activity.show(format!("{}: {pairs} pairs", title(reading)));
+    })?)
 }
 
 /// Says what a reading of the text looks at.
@@ -149,6 +184,31 @@ fn write(
     Ok(Report { counts, samples })
 }
 
+/// Makes sure that a text is of one pair of languages.
+///
+/// # Errors
+/// It is of several (exit code 2).
+fn check_languages(text: &Pairs) -> anyhow::Result<()> {
+    let Some(config) = &text.config else {
+        return Ok(());
+    };
+    let directions = config.data.directions();
+    let languages = |direction: &Direction| (direction.src.clone(), direction.tgt.clone());
+    let Some(first) = directions.first().map(languages) else {
+        return Ok(());
+    };
+    if directions
+        .iter()
+        .all(|direction| languages(direction) == first)
+    {
+        return Ok(());
+    }
+    let error = anyhow!("`clean` learns one language of each side, and this text has several");
+    let hint =
+        "clean each pair of languages by itself: `polyglow clean --src FILE --tgt FILE --out DIR`";
+    Err(with_hint(usage(error), hint))
+}
+
 /// Makes sure that a directory is not there yet, or is empty.
 ///
 /// # Errors
@@ -164,7 +224,7 @@ fn check_free(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// The files that are written, each under a temporary name until all are complete.
-struct CleanFiles {
+pub(super) struct CleanFiles {
     dir: PathBuf,
     src: BufWriter<NewFileWriter>,
     tgt: BufWriter<NewFileWriter>,
@@ -186,7 +246,7 @@ impl Write for NewFileWriter {
 
 impl CleanFiles {
     /// Creates the files in a directory.
-    fn create(dir: &Path, [src, tgt]: &[String; 2]) -> anyhow::Result<Self> {
+    pub(super) fn create(dir: &Path, [src, tgt]: &[String; 2]) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let create = |name: String| {
             let path = dir.join(name);
@@ -234,7 +294,7 @@ impl CleanFiles {
 }
 
 /// Prints the counts, with some pairs of each reason.
-fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
+pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let Report { counts, samples } = report;
     let share = |count: u64| 100.0 * count as f64 / counts.pairs.max(1) as f64;
     let CleanReport { pairs, kept, .. } = counts;

@@ -6,7 +6,7 @@ use clap::Args;
 use polyglow_train::config::Config;
 
 /// Which config to use, and what to change in it.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(super) struct ConfigArgs {
     /// The config, a TOML file
     pub(super) config: PathBuf,
@@ -15,7 +15,7 @@ pub(super) struct ConfigArgs {
     overrides: Vec<String>,
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
     #[arg(long, value_name = "NAME")]
-    device: Option<String>,
+    pub(super) device: Option<String>,
 }
 
 impl ConfigArgs {
@@ -24,7 +24,22 @@ impl ConfigArgs {
     /// # Errors
     /// As [`Config::load`].
     pub(super) fn load(&self) -> anyhow::Result<Config> {
-        let mut config = Config::load(&self.config, &self.overrides)?;
+        self.load_with(&[])
+    }
+
+    /// The config of the model that translates in the other direction.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub(super) fn load_reversed(&self) -> anyhow::Result<Config> {
+        let is_reversed = self.load()?.data.reverse;
+        self.load_with(&[format!("data.reverse={}", !is_reversed)])
+    }
+
+    /// The config with all overrides, and these.
+    fn load_with(&self, more: &[String]) -> anyhow::Result<Config> {
+        let overrides = [&self.overrides, more].concat();
+        let mut config = Config::load(&self.config, &overrides)?;
         if let Some(device) = &self.device {
             config.device.clone_from(device);
         }
@@ -35,4 +50,12 @@ impl ConfigArgs {
 /// Where the run of a config is by default: `runs/<name of the config>`.
 pub(super) fn default_run(config: &Path) -> PathBuf {
     Path::new("runs").join(config.file_stem().unwrap_or_default())
+}
+
+/// Where the run of a config is by default whose model translates in the other direction:
+/// `runs/<name of the config>-reverse`.
+pub(super) fn default_reverse_run(config: &Path) -> PathBuf {
+    let mut run = default_run(config).into_os_string();
+    run.push("-reverse");
+    run.into()
 }

@@ -29,7 +29,7 @@ use polyglow_train::tasks::translation::alignment::{align, error_rate};
 use polyglow_train::tasks::{HeldOut, evaluate, held_out_span};
 use serde::Serialize;
 
-use super::model::ModelArgs;
+use super::model::{LanguageArgs, ModelArgs};
 use super::uses::check_attends;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
@@ -39,6 +39,8 @@ use crate::failure::{usage, with_hint};
 pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    languages: LanguageArgs,
     /// The set to score: `train`, `valid`, `test`, or a name of `[data.test]`
     #[arg(long, value_name = "NAME", default_value = "test")]
     split: String,
@@ -90,7 +92,7 @@ struct Report<'a> {
 /// # Errors
 /// There is no such run, checkpoint, device or set (exit code 2); the set cannot be read.
 pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let plan = args.model.open_among(Arc::clone(group))?;
+    let plan = args.model.open_for(&args.languages, Arc::clone(group))?;
     let search = args.model.search(&plan, 1)?;
     let config = &plan.config;
     let split = find_split(config, &args.split)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
+use polyglow_data::config::{DataConfig, Direction};
 use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
 use polyglow_predict::group::{Group, alone};
 use polyglow_train::Plan;
@@ -26,7 +27,7 @@ pub(crate) const FREE_KEYS: [&str; 7] = [
 ];
 
 /// Which model to use, and how.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(super) struct ModelArgs {
     /// Directory of the run
     pub(super) run: PathBuf,
@@ -48,6 +49,66 @@ pub(super) struct ModelArgs {
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
     #[arg(long, value_name = "NAME")]
     pub(super) device: Option<String>,
+}
+
+/// The languages of a model that knows several.
+#[derive(Args, Default)]
+pub(super) struct LanguageArgs {
+    /// Language to translate from, of a model that was trained for several: as a corpus of
+    /// `data.train` names it in `src`, or its tag [default: `data.src`]
+    #[arg(long, value_name = "LANGUAGE")]
+    from: Option<String>,
+    /// Language to translate to, of a model that was trained for several: as a corpus of
+    /// `data.train` names it in `tgt`, or its tag [default: `data.tgt`]
+    #[arg(long, value_name = "LANGUAGE")]
+    to: Option<String>,
+}
+
+impl LanguageArgs {
+    /// Chooses the languages, and the tags that go with them, in a config.
+    ///
+    /// # Errors
+    /// The model was not trained to translate between them (exit code 2).
+    fn choose(&self, data: &mut DataConfig) -> anyhow::Result<()> {
+        let Self { from, to } = self;
+        if from.is_none() && to.is_none() {
+            return Ok(());
+        }
+        let directions = data.directions();
+        let is_meant = |direction: &&Direction| {
+            let Direction { src, tgt, tags } = direction;
+            from.as_ref()
+                .is_none_or(|from| from == src || tags.src.contains(from))
+                && to
+                    .as_ref()
+                    .is_none_or(|to| to == tgt || tags.tgt.as_ref() == Some(to))
+        };
+        // Of several the run's own comes first, and its own languages are meant where one is left
+        // open.
+        let Some(direction) = directions.iter().find(is_meant) else {
+            let error = usage(anyhow!(
+                "the model was not trained to translate {}",
+                self.wish()
+            ));
+            let known: Vec<String> = directions
+                .iter()
+                .map(|Direction { src, tgt, .. }| format!("`{src}` to `{tgt}`"))
+                .collect();
+            return Err(with_hint(
+                error,
+                format!("it translates {}", known.join(", ")),
+            ));
+        };
+        data.set_direction(direction.clone());
+        Ok(())
+    }
+
+    /// The languages that were asked for, in words.
+    fn wish(&self) -> String {
+        let from = self.from.iter().map(|from| format!("from `{from}`"));
+        let to = self.to.iter().map(|to| format!("to `{to}`"));
+        from.chain(to).collect::<Vec<_>>().join(" ")
+    }
 }
 
 impl ModelArgs {
@@ -78,6 +139,27 @@ impl ModelArgs {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_among(&self, group: Arc<dyn Group>) -> anyhow::Result<Plan> {
+        self.open_with(None, group)
+    }
+
+    /// As [`Self::open_among`], for one of several pairs of languages.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_for(
+        &self,
+        languages: &LanguageArgs,
+        group: Arc<dyn Group>,
+    ) -> anyhow::Result<Plan> {
+        self.open_with(Some(languages), group)
+    }
+
+    /// Opens the plan of the run, with what the arguments change in its config.
+    fn open_with(
+        &self,
+        languages: Option<&LanguageArgs>,
+        group: Arc<dyn Group>,
+    ) -> anyhow::Result<Plan> {
         check_free(&self.overrides, &FREE_KEYS)?;
         let mut overrides = self.overrides.clone();
         overrides.extend(
@@ -87,6 +169,9 @@ impl ModelArgs {
         let run = RunDirectory::existing(&self.run)?;
         let mut config = run.config_with(&overrides)?;
         config.device = self.device.clone().unwrap_or(config.device);
+        if let Some(languages) = languages {
+            languages.choose(&mut config.data)?;
+        }
         Ok(Plan::for_rank(config, group)?)
     }
 

@@ -238,6 +238,7 @@ fn data(files: &Found, [src, tgt]: [&str; 2]) -> DataConfig {
         test,
         src: Some(src.to_owned()),
         tgt: Some(tgt.to_owned()),
+        clean: true,
         ..DataConfig::default()
     }
 }

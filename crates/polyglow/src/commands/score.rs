@@ -16,7 +16,7 @@ use polyglow_predict::teacher_forcing::Forced;
 use polyglow_train::run::runner;
 use serde::Serialize;
 
-use super::model::ModelArgs;
+use super::model::{LanguageArgs, ModelArgs};
 use super::uses::check_translates;
 use crate::activity::Activity;
 use crate::failure::with_hint;
@@ -29,6 +29,8 @@ const PORTION: usize = 2048;
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    languages: LanguageArgs,
     /// Source text, one sentence per line
     src: PathBuf,
     /// Its translations, as many lines
@@ -67,7 +69,7 @@ struct TokenRecord {
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than
 /// the other (all pairs before that are scored), or both are empty.
 pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let plan = args.model.open_among(Arc::clone(group))?;
+    let plan = args.model.open_for(&args.languages, Arc::clone(group))?;
     // Rank 0 reads for all: where a file is a pipe, it can be read once.
     let mut files = group
         .is_first()

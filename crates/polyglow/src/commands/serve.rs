@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use polyglow_data::config::Direction;
 use polyglow_predict::TaskFacts;
 use polyglow_predict::runner::Runner;
 use polyglow_serve::{Ended, Keys, Limits, Model, Server};
@@ -175,47 +176,65 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
             }
             _ => (None, PathBuf::from(text)),
         };
-        let (source, target) = if let Some(pair) = pair {
-            languages_of(pair)?
-        } else {
-            languages_of_run(&path)?
+        let directions = match pair {
+            Some(pair) => vec![direction_of(pair, &path)?],
+            None => directions_of_run(&path)?,
         };
-        if let Some(other) = models
-            .iter()
-            .find(|other| (&other.source, &other.target) == (&source, &target))
-        {
-            let error = usage(anyhow!(
-                "two runs translate from `{}` to `{}`",
-                other.source,
-                other.target
-            ));
-            return Err(with_hint(
-                error,
-                "for an ensemble, average their checkpoints; other languages are named as in `en-de=RUN`",
-            ));
-        }
         let mut model = ModelArgs::of_run(&path, &args.checkpoint, args.device.clone());
         model.beam_size = args.beam_size;
         model.overrides.clone_from(&args.overrides);
+        // The languages of a run share its weights.
         let runner = load(&model)?;
-        models.push(Model {
-            source,
-            target,
-            runner,
-            reload: Box::new(move || Ok(load(&model)?)),
-        });
+        for Direction { src, tgt, tags } in directions {
+            check_different(&models, &src, &tgt)?;
+            let model = model.clone();
+            models.push(Model {
+                source: src,
+                target: tgt,
+                runner: runner.clone().with_tags(tags.clone())?,
+                reload: Box::new(move || Ok(load(&model)?.with_tags(tags.clone())?)),
+            });
+        }
     }
     Ok(models)
 }
 
-/// The languages that a run's config names.
+/// Checks that no model translates between these languages yet.
+///
+/// # Errors
+/// One does (exit code 2).
+fn check_different(models: &[Model], src: &str, tgt: &str) -> anyhow::Result<()> {
+    let is_same = |other: &Model| other.source == src && other.target == tgt;
+    if !models.iter().any(is_same) {
+        return Ok(());
+    }
+    let error = usage(anyhow!("two runs translate from `{src}` to `{tgt}`"));
+    Err(with_hint(
+        error,
+        "for an ensemble, average their checkpoints; other languages are named as in `en-de=RUN`",
+    ))
+}
+
+/// The languages of a pair such as `en-de`, with the tags of the run's own languages.
+fn direction_of(pair: &str, path: &Path) -> anyhow::Result<Direction> {
+    let (src, tgt) = languages_of(pair)?;
+    let config = RunDirectory::existing(path)?.config()?;
+    Ok(Direction {
+        src,
+        tgt,
+        tags: config.data.tags(),
+    })
+}
+
+/// The pairs of languages that a run was trained for.
 ///
 /// # Errors
 /// It does not translate, or names none.
-fn languages_of_run(path: &Path) -> anyhow::Result<(String, String)> {
+fn directions_of_run(path: &Path) -> anyhow::Result<Vec<Direction>> {
     let config = RunDirectory::existing(path)?.config()?;
     check_config(path, &config, TaskFacts::translates)?;
-    let Ok((source, target)) = config.data.languages() else {
+    let directions = config.data.directions();
+    if directions.is_empty() {
         let run = path.display();
         let error = usage(anyhow!(
             "the config of `{run}` does not say from which language to which it translates"
@@ -224,8 +243,8 @@ fn languages_of_run(path: &Path) -> anyhow::Result<(String, String)> {
             "name them before the run, as in `polyglow serve en-de={run}` for English to German"
         );
         return Err(with_hint(error, hint));
-    };
-    Ok((source.to_owned(), target.to_owned()))
+    }
+    Ok(directions)
 }
 
 /// `en` and `de` of `en-de`; of more than one hyphen, as in `pt-BR-en`, the parts are not clear and

@@ -14,7 +14,7 @@ use polyglow_train::run::TrainState;
 use polyglow_train::train::{Ending, Start, Training, check_one_config};
 use polyglow_train::{Observer, Silent};
 
-use super::config::{ConfigArgs, default_run};
+use super::config::{ConfigArgs, default_reverse_run, default_run};
 use crate::failure::STOPPED;
 use crate::inspection::inspect;
 use crate::progress::{Progress, Screen};
@@ -29,6 +29,10 @@ pub(crate) struct TrainArgs {
     /// Directory of the run [default: runs/<name of the config>]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
+    /// Train to translate from the config's target language to its source language, into
+    /// runs/<name of the config>-reverse: the model that makes back-translations
+    #[arg(long)]
+    reverse: bool,
     /// Start a new run in this directory with the weights of the run `--run`: to fine-tune, or to
     /// change schedule or corpus
     #[arg(long, value_name = "NEW_RUN")]
@@ -45,13 +49,43 @@ pub(crate) struct TrainArgs {
     tui: bool,
 }
 
+impl TrainArgs {
+    /// The training of a model that translates in the other direction.
+    pub(super) fn reversed(source: ConfigArgs) -> Self {
+        Self {
+            source,
+            run: None,
+            reverse: true,
+            fork: None,
+            checkpoint: "best".to_owned(),
+            new_vocabulary: false,
+            tui: false,
+        }
+    }
+}
+
 /// Prepares the data, trains to the end or until interrupted, and tests the result. Returns the
 /// exit code: 0 after the end, [`STOPPED`] where the same command resumes it.
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].
 pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
-    let config = args.source.load()?;
+    match train(args, group)? {
+        None => Ok(STOPPED),
+        Some(training) => finish(&training.run, &training.plan).map(|()| 0),
+    }
+}
+
+/// Prepares the data, and trains to the end; returns nothing if it was interrupted before.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn train(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<Option<Training>> {
+    let config = if args.reverse {
+        args.source.load_reversed()?
+    } else {
+        args.source.load()?
+    };
     // Before all other checks, in which another config of a rank would show as another error.
     check_one_config(&**group, &config)?;
     let screen = if args.tui {
@@ -64,10 +98,12 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
     } else {
         Box::new(Silent)
     };
-    let run = args
-        .run
-        .clone()
-        .unwrap_or_else(|| default_run(&args.source.config));
+    let default_run = if args.reverse {
+        default_reverse_run(&args.source.config)
+    } else {
+        default_run(&args.source.config)
+    };
+    let run = args.run.clone().unwrap_or(default_run);
     let (run, start) = match &args.fork {
         Some(new) => {
             let start = Start {
@@ -90,11 +126,11 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
     drop(progress);
     report_ending(ending, &state, &signals, &training);
     if ending == Ending::Stopped {
-        return Ok(STOPPED);
+        return Ok(None);
     }
     // What follows saves nothing.
     signals.end_process_from_now_on();
-    finish(&training.run, &training.plan).map(|()| 0)
+    Ok(Some(training))
 }
 
 /// Logs why a training ended, and after how many steps.

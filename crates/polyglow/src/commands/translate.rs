@@ -22,7 +22,7 @@ use polyglow_train::Plan;
 use polyglow_train::run::{TrainedModel, runner, sha256};
 
 use super::counts;
-use super::model::ModelArgs;
+use super::model::{LanguageArgs, ModelArgs};
 use super::uses::{check_attends, check_translates};
 use crate::activity::{Activity, Pace};
 use crate::failure::{usage, with_hint};
@@ -43,6 +43,8 @@ const PORTION: usize = 2048;
 pub(crate) struct TranslateArgs {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    languages: LanguageArgs,
     /// File to translate, one sentence per line [default: stdin]; for a single sentence:
     /// `echo '...' | polyglow translate RUN`
     file: Option<PathBuf>,
@@ -81,6 +83,25 @@ pub(crate) struct TranslateArgs {
 }
 
 impl TranslateArgs {
+    /// The translation of a file into a table, in the form of `--format tsv`, which continues where
+    /// an earlier one was ended.
+    pub(super) fn resumed_table(model: ModelArgs, file: PathBuf, table: PathBuf) -> Self {
+        Self {
+            model,
+            languages: LanguageArgs::default(),
+            file: Some(file),
+            output: Some(table),
+            resume: true,
+            n_best: 1,
+            format: Format::Tsv,
+            prefix: None,
+            constraints: None,
+            replace_unknown: false,
+            split_sentences: false,
+            interactive: false,
+        }
+    }
+
     /// Whether translations go to standard output.
     pub(crate) fn prints_results(&self) -> bool {
         self.output.is_none()
@@ -110,7 +131,7 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix
 /// or a constraint cannot be met; the output cannot be written.
 pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let plan = args.model.open_among(Arc::clone(group))?;
+    let plan = args.model.open_for(&args.languages, Arc::clone(group))?;
     let search = SearchRequest {
         scores: args.format != Format::Text,
         ..args.model.search(&plan, args.n_best)?
@@ -217,7 +238,12 @@ fn decided_by(
         plan.config.seed,
         options,
     );
-    let mut hash = sha256(&serde_json::to_vec(&decided_by)?);
+    let mut bytes = serde_json::to_vec(&decided_by)?;
+    let tags = plan.config.data.tags();
+    if !tags.is_empty() {
+        bytes.extend(serde_json::to_vec(&tags)?);
+    }
+    let mut hash = sha256(&bytes);
     hash.truncate(8);
     Ok(hash)
 }

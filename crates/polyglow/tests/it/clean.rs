@@ -280,3 +280,34 @@ fn a_training_cleans_its_text_itself() {
         "{message}"
     );
 }
+
+#[test]
+fn a_line_is_explained() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    let (printed, _) = sandbox.succeed(&[
+        "clean",
+        "c.toml",
+        "--explain",
+        "4",
+        "--explain",
+        "text.en:2",
+        "--explain",
+        "8",
+    ]);
+    for expected in [
+        "text.en:4\n  source    the bear SLEEPS\n",
+        "  removed: duplicate (pairs that repeat an earlier pair)\n  it repeats text.en:1\n",
+        "  repaired  Is it large ? | Ist er groß ? (mojibake)\n  stays\n",
+        "  removed: test (",
+    ] {
+        assert!(printed.contains(expected), "{printed}");
+    }
+    let error = sandbox.fail(2, &["clean", "c.toml", "--explain", "99"]);
+    assert!(error.contains("`text.en` has no line 99"), "{error}");
+    let error = sandbox.fail(2, &["clean", "c.toml", "--explain", "other.en:1"]);
+    assert!(
+        error.contains("name the line by one of the files `text.en`"),
+        "{error}"
+    );
+}

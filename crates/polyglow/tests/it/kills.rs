@@ -15,8 +15,14 @@ use crate::program::{DIGITS, Sandbox};
 /// The options of each kind of run: together they cover everything that a checkpoint must have.
 const VARIANTS: [(&str, &[&str]); 5] = [
     (
-        "accumulation and a moving average",
-        &["train.accumulate_steps=2", "train.ema_decay=0.9"],
+        "accumulation, a moving average, tags and noise",
+        &[
+            "train.accumulate_steps=2",
+            "train.ema_decay=0.9",
+            "data.src_tag=<en>",
+            "data.tgt_tag=<de>",
+            "data.noise={ typos = 0.3, dropped_words = 0.2 }",
+        ],
     ),
     (
         "a checkpoint at every step, of which three are kept",

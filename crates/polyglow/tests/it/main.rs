@@ -22,6 +22,7 @@ mod kills;
 mod languages;
 mod limits;
 mod metrics;
+mod mixtures;
 mod moved;
 mod mpi;
 mod new;

@@ -61,7 +61,8 @@ fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
         "train = \"data/train.en-de\"\n",
         "valid = \"data/dev\"\n",
         "test = { \"newstest2014\" = \"data/newstest2014\", \"test-b\" = \"data/test-b\" }\n",
-        "# for 600 pairs\n",
+        "# for 598 pairs\n",
+        "\nclean = true\n",
         "# the text is read ",
         "# falls to 0 at the last step\n",
     ] {

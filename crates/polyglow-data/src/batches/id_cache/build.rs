@@ -19,6 +19,7 @@ use crate::example::{
 };
 use crate::file::NewFile;
 use crate::pair::Pair;
+use crate::pair_tags::prepend;
 use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
 /// Pairs in memory at a time: enough to occupy all cores, and few enough to take little memory.
@@ -102,6 +103,8 @@ struct Builder<'a> {
     is_tagged: bool,
     /// Whether the current part has one side only.
     is_text: bool,
+    /// The ids that the sources and the targets of the current part begin with.
+    tags: [Vec<u32>; 2],
 }
 
 /// A pair as ids, and the links between its tokens.
@@ -149,6 +152,7 @@ impl<'a> Builder<'a> {
             aligned,
             is_tagged,
             is_text: false,
+            tags: [Vec::new(), Vec::new()],
         }
     }
 
@@ -166,6 +170,7 @@ impl<'a> Builder<'a> {
             kept: 0,
         });
         self.is_text = part.is_text();
+        self.tags = part.tags().ids(self.tokenizers)?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let drawn = (1..).zip(part.pairs()?).filter(|(line, _)| is_drawn(*line));
         let mut pairs = drawn.take(limit).peekable();
@@ -244,12 +249,13 @@ impl<'a> Builder<'a> {
             .collect()
     }
 
-    /// Encodes both sides. A side that consists of whitespace is empty, even if the tokenizer has
-    /// tokens for spaces.
+    /// Encodes both sides, behind the tags of the part. A side that consists of whitespace is empty,
+    /// even if the tokenizer has tokens for spaces.
     fn encode(&self, pair: &Pair) -> Result<Encoded, DataError> {
+        let [src_tags, tgt_tags] = &self.tags;
         let example = Example {
-            src: encode_side(&pair.src, &self.tokenizers.src)?,
-            tgt: encode_side(&pair.tgt, &self.tokenizers.tgt)?,
+            src: encode_side(&pair.src, &self.tokenizers.src, src_tags)?,
+            tgt: encode_side(&pair.tgt, &self.tokenizers.tgt, tgt_tags)?,
         };
         let tgt_len = example.tgt.len();
         let candidate = Candidate {
@@ -286,8 +292,9 @@ impl<'a> Builder<'a> {
         if encoded.left_out.is_some() {
             return Ok(Some(encoded));
         }
-        let src_tokens = tokens_of_words(&pair.src, num_src, &self.tokenizers.src)?;
-        let tgt_tokens = tokens_of_words(&pair.tgt, num_tgt, &self.tokenizers.tgt)?;
+        let [src_tags, tgt_tags] = &self.tags;
+        let src_tokens = tokens_of_words(&pair.src, num_src, &self.tokenizers.src, src_tags.len())?;
+        let tgt_tokens = tokens_of_words(&pair.tgt, num_tgt, &self.tokenizers.tgt, tgt_tags.len())?;
         let mut token_links = Vec::new();
         for &(src, tgt) in links {
             for &tgt in &tgt_tokens[tgt] {
@@ -465,22 +472,28 @@ fn count_tokens(side: &mut SideReport, ids: &[u32], tokenizer: &Tokenizer) {
     side.longest = side.longest.max(ids.len());
 }
 
-/// Returns the ids of a side, with the flag at each id that begins a word.
-fn encode_side(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, DataError> {
+/// Returns the ids of a side behind `tags`, with the flag at each id that begins a word.
+fn encode_side(text: &str, tokenizer: &Tokenizer, tags: &[u32]) -> Result<Vec<u32>, DataError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    tokenizer.encode_marked(text)
+    let mut ids = tokenizer.encode_marked(text)?;
+    // A tag is a word of its own, which BPE dropout leaves as it is.
+    let tags: Vec<u32> = tags.iter().map(|tag| tag | WORD_START).collect();
+    prepend(&tags, &mut ids);
+    Ok(ids)
 }
 
-/// Returns for each word the positions of its tokens.
+/// Returns for each word the positions of its tokens, behind `num_tags` tags.
 fn tokens_of_words(
     text: &str,
     num_words: usize,
     tokenizer: &Tokenizer,
+    num_tags: usize,
 ) -> Result<Vec<Vec<usize>>, DataError> {
     let mut tokens = vec![Vec::new(); num_words];
-    for (token, word) in tokenizer.encode_words(text)?.1.into_iter().enumerate() {
+    let words = tokenizer.encode_words(text)?.1;
+    for (token, word) in (num_tags..).zip(words) {
         // Text that consists of whitespace may have tokens, but has no words.
         if let Some(tokens) = tokens.get_mut(word) {
             tokens.push(token);

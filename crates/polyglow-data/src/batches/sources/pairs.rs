@@ -22,7 +22,7 @@ pub struct PairSource {
 
 impl PairSource {
     /// Makes batches of the pairs of `cache`; with `links` also the attention that their alignments
-    /// call for. With BPE dropout or an augmentation batches have no links, because these are
+    /// call for. With BPE dropout, noise or an augmentation batches have no links, because these are
     /// between the tokens of the text.
     ///
     /// # Errors
@@ -50,9 +50,18 @@ impl BatchSource for PairSource {
     type Error = DataError;
 
     fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
-        let Cached { cache, config, .. } = &self.cached;
-        self.cached
-            .plan(epoch, |example| padded(config, cache.lengths(example)))
+        let positions = |example| padded(&self.cached.config, self.cached.lengths(example));
+        self.cached.plan(epoch, positions)
+    }
+
+    fn plan_in(&self, epoch: u64, step: u64) -> Result<EpochPlan, DataError> {
+        let parts = self.cached.cache.parts_in(step);
+        let positions = |example| padded(&self.cached.config, self.cached.lengths(example));
+        self.cached.plan_of(&parts, epoch, positions)
+    }
+
+    fn changes(&self) -> Vec<u64> {
+        self.cached.cache.changes()
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<PairBatch, DataError> {
@@ -76,7 +85,7 @@ impl BatchSource for PairSource {
         let Cached { cache, config, .. } = &self.cached;
         size_of_rows(
             items,
-            |item| padded(config, cache.lengths(item)),
+            |item| padded(config, self.cached.lengths(item)),
             |item| {
                 let (src_len, tgt_len) = cache.lengths(item);
                 (src_len + 1, tgt_len + 1)

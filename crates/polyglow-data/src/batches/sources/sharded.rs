@@ -39,6 +39,14 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
         self.source.plan(epoch)
     }
 
+    fn plan_in(&self, epoch: u64, step: u64) -> Result<EpochPlan, S::Error> {
+        self.source.plan_in(epoch, step)
+    }
+
+    fn changes(&self) -> Vec<u64> {
+        self.source.changes()
+    }
+
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<Vec<S::Batch>, S::Error> {
         let [rows, src_len, tgt_len] = self.source.size(epoch, items).0;
         let count = num_shards(rows * (src_len + tgt_len), self.most);

@@ -31,6 +31,17 @@ impl Kind {
         Self::JoinedTarget,
         Self::JoinedSource,
     ];
+
+    /// Its name, for people.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Misaligned => "misaligned",
+            Self::CutTarget => "cut target",
+            Self::CutSource => "cut source",
+            Self::JoinedTarget => "joined target",
+            Self::JoinedSource => "joined source",
+        }
+    }
 }
 
 /// A side of a decoy: one of the text, or a new one.

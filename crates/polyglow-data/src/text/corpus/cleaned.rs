@@ -50,7 +50,9 @@ impl CleanText {
             return Ok(Arc::clone(cleaning));
         }
         let made = Cleaning::of(&self.corpus, &self.held_out, &mut |_, _| ())?;
-        Ok(Arc::clone(cleaning.insert(Arc::new(made))))
+        Ok(Arc::clone(
+            cleaning.insert(Arc::new(made.without_evidence())),
+        ))
     }
 
     /// Returns how many pairs stay, if the text has been read.

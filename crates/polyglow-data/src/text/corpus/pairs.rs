@@ -20,6 +20,8 @@ use crate::tagged::TaggedSentences;
 /// Iterates over the pairs of one part; files are read line by line.
 pub struct Pairs {
     pub(super) reader: Reader,
+    /// Whether the sides are exchanged.
+    pub(super) is_reversed: bool,
     pub(super) is_text: bool,
     /// Cleans the pairs, of which some are then left out.
     pub(super) cleaner: Option<Cleaner>,
@@ -55,15 +57,17 @@ impl Iterator for Pairs {
     type Item = Result<Pair, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut next = self.reader.next();
-        if let Some(cleaner) = &mut self.cleaner {
+        let mut next = self.read();
+        // While the cleaner is asked, it is away.
+        if let Some(mut cleaner) = self.cleaner.take() {
             while let Some(Ok(pair)) = &next {
                 if let Some(cleaned) = cleaner.clean(pair) {
                     next = Some(Ok(cleaned));
                     break;
                 }
-                next = self.reader.next();
+                next = self.read();
             }
+            self.cleaner = Some(cleaner);
         }
         if self.is_text
             && let Some(Ok(pair)) = &mut next
@@ -71,6 +75,17 @@ impl Iterator for Pairs {
             pair.src.clear();
         }
         next
+    }
+}
+
+impl Pairs {
+    /// Reads the next pair, not cleaned yet, with its sides in the order in which they are wanted.
+    fn read(&mut self) -> Option<Result<Pair, DataError>> {
+        let next = self.reader.next();
+        if !self.is_reversed {
+            return next;
+        }
+        next.map(|pair| pair.map(|Pair { src, tgt }| Pair { src: tgt, tgt: src }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +19,9 @@ use crate::error::DataError;
 use crate::image_set::ImageSet;
 use crate::labeled::LabeledLines;
 use crate::lines::Lines;
+use crate::noise::Noise;
 use crate::pair::{Pair, by_source};
+use crate::pair_tags::PairTags;
 use crate::tagged::TaggedSentences;
 
 /// One part of a corpus, with its weight.
@@ -27,10 +30,18 @@ pub struct Part {
     pub(super) source: Source,
     pub(super) weight: f64,
     pub(super) alignments: Option<Alignments>,
+    /// Whether its sources are the text's targets, and the other way round.
+    pub(super) is_reversed: bool,
     /// Whether only the targets are read.
     pub(super) is_text: bool,
     /// The text that it is cleaned with, if it is.
     pub(super) clean: Option<CleanPart>,
+    /// The tokens that its sources and targets begin with.
+    pub(super) tags: PairTags,
+    /// How its sources are changed each time before they are trained on.
+    pub(super) noise: Option<Noise>,
+    /// The steps, counted from 0, in which it is trained on.
+    pub(super) steps: Range<u64>,
 }
 
 /// Where word alignments come from.
@@ -150,9 +161,28 @@ impl Part {
             source,
             weight,
             alignments: None,
+            is_reversed: false,
             is_text: false,
             clean: None,
+            tags: PairTags::default(),
+            noise: None,
+            steps: 0..u64::MAX,
         }
+    }
+
+    /// The tokens that its sources and targets begin with.
+    pub fn tags(&self) -> &PairTags {
+        &self.tags
+    }
+
+    /// How its sources are changed each time before they are trained on.
+    pub fn noise(&self) -> Option<Noise> {
+        self.noise
+    }
+
+    /// The steps, counted from 0, in which it is trained on.
+    pub fn steps(&self) -> Range<u64> {
+        self.steps.clone()
     }
 
     /// The number of times that each pair of this part occurs in an epoch.
@@ -211,6 +241,7 @@ impl Part {
         };
         Ok(Pairs {
             reader,
+            is_reversed: self.is_reversed,
             is_text: self.is_text,
             cleaner: self.clean.as_ref().map(CleanPart::begin).transpose()?,
         })
@@ -282,6 +313,12 @@ impl Part {
     pub(super) fn hash(&self, hasher: &mut TextHasher) -> Result<(), DataError> {
         if self.is_text {
             hasher.update(b"one side");
+        }
+        if self.is_reversed {
+            hasher.update(b"reversed");
+        }
+        if !self.tags.is_empty() {
+            hasher.update(format!("tags {:?}", self.tags));
         }
         match &self.alignments {
             None => {}

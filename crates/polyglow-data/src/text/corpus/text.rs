@@ -70,6 +70,7 @@ impl Part {
     /// read whole, and [`Pairs`](super::Pairs) empties their sources.
     fn target_side(self) -> Self {
         let source = match self.source {
+            Source::TwoFiles { src, .. } if self.is_reversed => Source::Text(src),
             Source::TwoFiles { tgt, .. } => Source::Text(tgt),
             source => source,
         };

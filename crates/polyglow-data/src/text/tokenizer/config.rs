@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::wrong;
 use crate::error::DataError;
+use crate::special::TOKENS;
 
 /// The `[tokenizer]` table: how text is split into tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,8 +21,12 @@ pub struct TokenizerConfig {
     /// Vocabulary of `kind = "whitespace"`: one token per line, optionally followed by a count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vocab: Option<VocabFiles>,
-    /// Maximum size of a trained vocabulary, including the four special tokens.
+    /// Maximum size of a trained vocabulary, including the four special tokens, symbols and tags.
     pub vocab_size: usize,
+    /// Symbols that stand in the text and are never cut, each of which has an id of its own, such as
+    /// `<informal>` or `<url>`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<String>,
     /// Whether source and target share one vocabulary.
     pub shared: bool,
     /// Whether text is cleaned before anything else: white space of every kind becomes single plain
@@ -118,6 +123,7 @@ impl Default for TokenizerConfig {
             path: None,
             vocab: None,
             vocab_size: 8000,
+            symbols: Vec::new(),
             shared: true,
             clean_text: true,
             normalization: Normalization::Nfc,
@@ -152,12 +158,56 @@ impl TokenizerConfig {
         planned_len(len, self.dropout)
     }
 
+    /// Returns the config of a vocabulary that leaves room for `count` more tokens.
+    ///
+    /// # Errors
+    /// [`DataError::Config`] if nothing would be left of the vocabulary.
+    #[cfg(feature = "training")]
+    pub(crate) fn with_room_for(&self, count: usize) -> Result<Self, DataError> {
+        let smaller = Self {
+            vocab_size: self.vocab_size.saturating_sub(count),
+            ..self.clone()
+        };
+        match smaller.validate() {
+            Ok(()) => Ok(smaller),
+            Err(DataError::Config { key, problem }) if key == "tokenizer.vocab_size" => {
+                let problem = format!("{problem}, without {count} tags");
+                Err(wrong("tokenizer.vocab_size", problem))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Checks that each symbol is a word, and none is there twice.
+    fn validate_symbols(&self) -> Result<(), DataError> {
+        for (index, symbol) in self.symbols.iter().enumerate() {
+            if let Some(problem) = own_token_problem(symbol) {
+                return Err(wrong("tokenizer.symbols", problem));
+            }
+            if self.symbols[..index].contains(symbol) {
+                let problem = format!("has `{symbol}` twice");
+                return Err(wrong("tokenizer.symbols", problem));
+            }
+        }
+        if self.lowercase
+            && self
+                .symbols
+                .iter()
+                .any(|symbol| symbol.to_lowercase() != *symbol)
+        {
+            let problem = "must be lower-case with `tokenizer.lowercase`".to_owned();
+            return Err(wrong("tokenizer.symbols", problem));
+        }
+        Ok(())
+    }
+
     /// Checks ranges of numbers and combinations of keys. Opens no file.
     ///
     /// # Errors
     /// [`DataError::Config`] names the first key with a wrong value.
     pub fn validate(&self) -> Result<(), DataError> {
-        let smallest = self.kind.smallest_vocab();
+        self.validate_symbols()?;
+        let smallest = self.kind.smallest_vocab() + self.symbols.len();
         if self.vocab_size < smallest || self.vocab_size > 1 << 24 {
             let problem = format!(
                 "must lie in {smallest}..={} for kind \"{}\", not {}",
@@ -199,4 +249,14 @@ impl TokenizerConfig {
             _ => Ok(()),
         }
     }
+}
+
+/// Says what is wrong with the spelling of a tag or symbol; `None` if nothing is.
+pub(crate) fn own_token_problem(token: &str) -> Option<String> {
+    if token.is_empty() || token.contains(char::is_whitespace) {
+        return Some(format!("has `{token}`, which is not a single word"));
+    }
+    TOKENS
+        .contains(&token)
+        .then(|| format!("has `{token}`, which is a special token of every vocabulary"))
 }

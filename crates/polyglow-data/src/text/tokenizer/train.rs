@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tokenizers::AddedToken;
+
 use super::config::{TokenizerConfig, VocabFiles};
+use super::guard::guarded;
 use super::{Tokenizer, Tokenizers};
 use crate::config::{SourceKind, TargetKind};
 use crate::corpus::Corpus;
@@ -51,7 +54,25 @@ impl Tokenizer {
             }
             None => vocabulary::learn(config, lines, progress)?,
         };
-        Self::new(inner, config.kind.name())
+        Self::new(inner, config.kind.name())?.with_symbols(&config.symbols)
+    }
+
+    /// Adds symbols that are found in text, each with an id behind all others unless it has one.
+    fn with_symbols(self, symbols: &[String]) -> Result<Self, DataError> {
+        if symbols.is_empty() {
+            return Ok(self);
+        }
+        let tokens = symbols.iter().map(|symbol| {
+            AddedToken::from(symbol.as_str(), false)
+                .normalized(false)
+                .lstrip(true)
+                .rstrip(true)
+        });
+        let Self {
+            mut inner, name, ..
+        } = self;
+        guarded(&name, || inner.add_tokens(tokens))?;
+        Self::new(inner, &name)
     }
 
     /// Makes the tokenizer of a set of labels: a whole label is one token.
@@ -103,36 +124,37 @@ impl Tokenizers {
             }
             (SourceKind::Text | SourceKind::Nothing, TargetKind::Text) => {}
         }
+        let [src_tags, tgt_tags] = corpus.tags();
+        let all_tags = different(&src_tags, &tgt_tags);
         match &config.path {
             Some(path) if path.is_dir() => Self::load(path),
-            Some(path) => Ok(Self::shared(Tokenizer::adopt(path)?)),
+            Some(path) => {
+                let tokenizer = Tokenizer::adopt(path)?.with_symbols(&config.symbols)?;
+                Ok(Self::shared(tokenizer.with_tags(&all_tags)?))
+            }
             None if config.shared => {
+                let config = config.with_room_for(all_tags.len())?;
                 let lines = corpus.pairs().flat_map(|pair| match pair {
                     Ok(pair) => [Some(Ok(pair.src)), Some(Ok(pair.tgt))],
                     Err(error) => [Some(Err(error)), None],
                 });
-                let tokenizer = Tokenizer::train(config, lines.flatten(), progress)?;
-                Ok(Self::shared(tokenizer))
+                let tokenizer = Tokenizer::train(&config, lines.flatten(), progress)?;
+                Ok(Self::shared(tokenizer.with_tags(&all_tags)?))
             }
-            None => Self::train_sides(config, corpus, progress),
+            None => {
+                let (src_config, tgt_config) = per_side(config);
+                let sources = corpus.pairs().map(|pair| Ok(pair?.src));
+                let src_config = src_config.with_room_for(src_tags.len())?;
+                let src = Tokenizer::train(&src_config, sources, progress)?;
+                let targets = corpus.pairs().map(|pair| Ok(pair?.tgt));
+                let tgt_config = tgt_config.with_room_for(tgt_tags.len())?;
+                let tgt = Tokenizer::train(&tgt_config, targets, progress)?;
+                Ok(Self {
+                    src: Arc::new(src.with_tags(&src_tags)?),
+                    tgt: Arc::new(tgt.with_tags(&tgt_tags)?),
+                })
+            }
         }
-    }
-
-    /// Trains a tokenizer for each side.
-    fn train_sides(
-        config: &TokenizerConfig,
-        corpus: &Corpus,
-        progress: &mut Progress,
-    ) -> Result<Self, DataError> {
-        let (src_config, tgt_config) = per_side(config);
-        let sources = corpus.pairs().map(|pair| Ok(pair?.src));
-        let src = Tokenizer::train(&src_config, sources, progress)?;
-        let targets = corpus.pairs().map(|pair| Ok(pair?.tgt));
-        let tgt = Tokenizer::train(&tgt_config, targets, progress)?;
-        Ok(Self {
-            src: Arc::new(src),
-            tgt: Arc::new(tgt),
-        })
     }
 
     /// Loads or trains the tokenizer of labeled texts, and makes that of the labels that occur.
@@ -179,6 +201,12 @@ fn label_tokenizer(corpus: &Corpus) -> Result<Tokenizer, DataError> {
     } else {
         Tokenizer::of_labels(&labels)
     }
+}
+
+/// Returns the tags of both sides, each once.
+fn different(src: &[String], tgt: &[String]) -> Vec<String> {
+    let only_tgt = tgt.iter().filter(|tag| !src.contains(tag));
+    src.iter().chain(only_tgt).cloned().collect()
 }
 
 /// The configurations for training each side separately.

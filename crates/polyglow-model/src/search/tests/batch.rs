@@ -55,12 +55,14 @@ fn demanding(number: u32) -> Sentence {
         .collect();
     let slack = pick(4);
     let prefix = [&[][..], &[9], &[4, 5]][pick(3)].to_vec();
-    let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
+    let start = [&[][..], &[7]][pick(2)].to_vec();
+    let needed = start.len() + prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
     let max_len = needed + slack;
     let min_len = [0, max_len][pick(2)];
     Sentence {
         min_len,
         max_len,
+        start,
         prefix,
         constraints,
         number: u64::from(number),

@@ -46,7 +46,13 @@ pub(super) fn write(subject: &Subject<'_>, proposal: &Proposal) -> String {
         [only] => writeln!(text, "test = {}", path(only)),
         _ => writeln!(text, "test = {{ {} }}", sets.join(", ")),
     };
-    let _ = writeln!(text, "src = {}\ntgt = {}", quoted(src), quoted(tgt));
+    let _ = writeln!(
+        text,
+        "src = {}\ntgt = {}\n# Repairs the text, and leaves out what is no translation; `polyglow clean CONFIG --dry-run` \
+         shows what.\nclean = true",
+        quoted(src),
+        quoted(tgt)
+    );
     text.push_str(&proposal.toml("data"));
     text
 }

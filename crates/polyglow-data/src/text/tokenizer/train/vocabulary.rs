@@ -49,6 +49,12 @@ pub(super) fn learn(
     progress: &mut Progress,
 ) -> Result<LibraryTokenizer, DataError> {
     let name = config.kind.name();
+    // Symbols are added behind all others, and are no part of what is learned.
+    let config = &TokenizerConfig {
+        vocab_size: config.vocab_size - config.symbols.len(),
+        ..config.clone()
+    };
+    let lines = lines.map(|line| Ok(without_symbols(line?, &config.symbols)));
     let mut tokenizer =
         pipeline::assemble(config, empty_model().map_err(failed(name))?).map_err(failed(name))?;
     let words = count_words(&tokenizer, lines, config, progress)?;
@@ -82,6 +88,13 @@ pub(super) fn learn(
         .add_special_tokens(pipeline::special_tokens())
         .map_err(failed(name))?;
     Ok(tokenizer)
+}
+
+/// Returns a line with a space in place of each symbol.
+fn without_symbols(line: String, symbols: &[String]) -> String {
+    symbols
+        .iter()
+        .fold(line, |line, symbol| line.replace(symbol, " "))
 }
 
 /// Refuses a vocabulary that has no room for every character of the words, each of which takes

@@ -1,0 +1,315 @@
+//! `polyglow backtranslate`: training pairs of text in the target language alone (Sennrich et al.,
+//! 2016, "Improving neural machine translation models with monolingual data"), tagged so that the
+//! model tells them from translations by people (Caswell et al., 2019, "Tagged back-translation").
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use clap::{Args, ValueEnum};
+use polyglow_data::config::Content;
+use polyglow_data::corpus::{Corpus, held_out};
+use polyglow_data::lines::Lines;
+use polyglow_predict::group::Group;
+use polyglow_predict::wording::shell_word;
+use polyglow_train::config::Config;
+
+use super::clean::{self, CleanFiles};
+use super::config::ConfigArgs;
+use super::counts;
+use super::model::ModelArgs;
+use super::train::{TrainArgs, train};
+use super::translate::{self, TranslateArgs};
+use crate::failure::{STOPPED, usage, with_hint};
+
+/// The tag that the hint at the end proposes.
+const TAG: &str = "<bt>";
+
+/// The arguments of `polyglow backtranslate`.
+#[derive(Args)]
+pub(crate) struct BacktranslateArgs {
+    #[command(flatten)]
+    source: ConfigArgs,
+    /// Text in the target language of the config, one sentence per line
+    #[arg(long, value_name = "FILE")]
+    mono: PathBuf,
+    /// Directory to write to: `train` with the endings of the languages, `removed.tsv` and
+    /// `report.json`. The same command continues where an earlier one was ended
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Run of a model that translates from the target language to the source language [default:
+    /// one is trained with the same config, as `polyglow train --reverse` does]
+    #[arg(long, value_name = "RUN")]
+    model: Option<PathBuf>,
+    /// How translations are chosen: the most probable ones, or drawn at random, which are more
+    /// varied and need a good model
+    #[arg(long, value_enum, default_value = "beam")]
+    method: Method,
+    /// Beam size, 1 for greedy search, which is faster [default: the config's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
+    beam_size: Option<usize>,
+    /// Share of the translations to keep, those that the model finds most probable for their length
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
+    keep: f64,
+    /// Keep what `polyglow clean` would remove
+    #[arg(long)]
+    no_clean: bool,
+}
+
+/// How translations are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Method {
+    Beam,
+    Sample,
+}
+
+/// Reads a share of the whole.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a share is more than 0 and at most 1".to_owned()),
+    }
+}
+
+/// Trains a model for the other direction unless there is one, translates the text with it, and
+/// writes the pairs that stay. Returns the exit code: 0 at the end, [`STOPPED`] where the same
+/// command continues.
+///
+/// # Errors
+/// The config is wrong, or its model does not translate; the text cannot be read; the training or
+/// the translation fails; a file cannot be written.
+pub(crate) fn run(args: &BacktranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
+    let config = args.source.load()?;
+    if !config.content().is_parallel() {
+        let error = anyhow!(
+            "`backtranslate` makes pairs of sentences, and this config's model reads others"
+        );
+        return Err(usage(error));
+    }
+    let (src, tgt) = config.data.languages()?;
+    let languages = [src.to_owned(), tgt.to_owned()];
+    // Before the training, which takes long.
+    Lines::open(&args.mono)?;
+    check_free(&args.out, &languages)?;
+    let Some(model) = reverse_model(args, group)? else {
+        return Ok(STOPPED);
+    };
+    let table = translate(args, model, group)?;
+    if !group.is_first() {
+        return Ok(0);
+    }
+    let raw = RawPairs::write(args, &table, &languages)?;
+    if args.no_clean {
+        raw.keep()?;
+    } else {
+        clean_pairs(args, &config, &raw, &languages)?;
+        raw.remove()?;
+    }
+    fs::remove_file(&table).with_context(|| format!("cannot remove `{}`", table.display()))?;
+    print_next(&args.out);
+    Ok(0)
+}
+
+/// Makes sure that no pairs were written here before.
+///
+/// # Errors
+/// There are some (exit code 2).
+fn check_free(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
+    for language in languages {
+        let path = dir.join(format!("train.{language}"));
+        if path.exists() {
+            let error = anyhow!("`{}` is there already", path.display());
+            let hint = "give another directory with `--out`, or remove it";
+            return Err(with_hint(usage(error), hint));
+        }
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))
+}
+
+/// Returns the run of the model that translates in the other direction, which is trained to its end
+/// unless one is named; nothing if the training was interrupted.
+fn reverse_model(
+    args: &BacktranslateArgs,
+    group: &Arc<dyn Group>,
+) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(run) = &args.model {
+        return Ok(Some(run.clone()));
+    }
+    let training = train(&TrainArgs::reversed(args.source.clone()), group)?;
+    Ok(training.map(|training| training.run.root().to_owned()))
+}
+
+/// Translates the text into a table with a row for each line, and returns its path.
+fn translate(
+    args: &BacktranslateArgs,
+    run: PathBuf,
+    group: &Arc<dyn Group>,
+) -> anyhow::Result<PathBuf> {
+    let table = args.out.join("translations.tsv");
+    if table.exists() {
+        tracing::info!("the text is translated: {}", table.display());
+        return Ok(table);
+    }
+    let mut model = ModelArgs::of_run(&run, "best", args.source.device.clone());
+    model.beam_size = args.beam_size;
+    if args.method == Method::Sample {
+        model.overrides.push("search.method=sample".to_owned());
+    }
+    let translation = TranslateArgs::resumed_table(model, args.mono.clone(), table.clone());
+    translate::run(&translation, group)?;
+    Ok(table)
+}
+
+/// The pairs before they are cleaned, in two files.
+struct RawPairs {
+    /// Source and target.
+    paths: [PathBuf; 2],
+    /// Where they go if they are not cleaned.
+    kept_paths: [PathBuf; 2],
+}
+
+impl RawPairs {
+    /// Pairs each line of the text with its translation. Left out are lines without one, and those
+    /// that score less than the share to keep.
+    fn write(
+        args: &BacktranslateArgs,
+        table: &Path,
+        languages: &[String; 2],
+    ) -> anyhow::Result<Self> {
+        let [paths, kept_paths] = ["translated", "train"].map(|name| {
+            languages
+                .clone()
+                .map(|language| args.out.join(format!("{name}.{language}")))
+        });
+        let least = least_score(table, args.keep)?;
+        let create = |path: &Path| {
+            let file = fs::File::create(path);
+            let file = file.with_context(|| format!("cannot write `{}`", path.display()))?;
+            anyhow::Ok(BufWriter::new(file))
+        };
+        let [mut src, mut tgt] = [create(&paths[0])?, create(&paths[1])?];
+        let mut mono = Lines::open(&args.mono)?;
+        let mut num_low = 0_u64;
+        for row in Lines::open(table)? {
+            let row = row?;
+            let Row { line, score, text } = Row::parse(&row)
+                .with_context(|| format!("`{}` is no table of translations", table.display()))?;
+            let Some(target) = line_at(&mut mono, line)? else {
+                break;
+            };
+            if text.trim().is_empty() || target.trim().is_empty() {
+                continue;
+            }
+            if score < least {
+                num_low += 1;
+                continue;
+            }
+            writeln!(src, "{text}")
+                .and_then(|()| writeln!(tgt, "{target}"))
+                .with_context(|| format!("cannot write into `{}`", args.out.display()))?;
+        }
+        src.flush()
+            .and_then(|()| tgt.flush())
+            .with_context(|| format!("cannot write into `{}`", args.out.display()))?;
+        if num_low > 0 {
+            tracing::info!(
+                "{num_low} pairs are left out, whose translations score less than {least:.3}"
+            );
+        }
+        Ok(Self { paths, kept_paths })
+    }
+
+    /// Gives the files the names of the result.
+    fn keep(&self) -> anyhow::Result<()> {
+        for (path, kept) in self.paths.iter().zip(&self.kept_paths) {
+            fs::rename(path, kept).with_context(|| format!("cannot write `{}`", kept.display()))?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self) -> anyhow::Result<()> {
+        for path in &self.paths {
+            fs::remove_file(path).with_context(|| format!("cannot remove `{}`", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A row of the table that `translate --format tsv` writes.
+struct Row<'r> {
+    /// The line of the input, counted from 1.
+    line: u64,
+    score: f64,
+    text: &'r str,
+}
+
+impl<'r> Row<'r> {
+    /// Reads line, rank, score, log-probability and text.
+    fn parse(row: &'r str) -> Option<Self> {
+        let mut columns = row.splitn(5, '\t');
+        let line = columns.next()?.parse().ok()?;
+        let _rank = columns.next()?;
+        let score = columns.next()?.parse().ok()?;
+        let _log_prob = columns.next()?;
+        Some(Self {
+            line,
+            score,
+            text: columns.next()?,
+        })
+    }
+}
+
+/// Reads on to a line of a file, counted from 1; `None` behind its end.
+fn line_at(lines: &mut Lines, number: u64) -> anyhow::Result<Option<String>> {
+    while lines.line() + 1 < number {
+        if lines.next().transpose()?.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(lines.next().transpose()?)
+}
+
+/// Returns the score of the worst translation among the share to keep.
+fn least_score(table: &Path, keep: f64) -> anyhow::Result<f64> {
+    if keep >= 1.0 {
+        return Ok(f64::NEG_INFINITY);
+    }
+    let mut scores = Vec::new();
+    for row in Lines::open(table)? {
+        let row = row?;
+        scores.extend(Row::parse(&row).map(|row| row.score));
+    }
+    scores.sort_unstable_by(|left, right| right.total_cmp(left));
+    let num_kept = (scores.len() as f64 * keep).ceil() as usize;
+    let last = num_kept.checked_sub(1).and_then(|last| scores.get(last));
+    Ok(last.copied().unwrap_or(f64::NEG_INFINITY))
+}
+
+/// Cleans the pairs as `polyglow clean` does, and writes those that stay.
+fn clean_pairs(
+    args: &BacktranslateArgs,
+    config: &Config,
+    raw: &RawPairs,
+    languages: &[String; 2],
+) -> anyhow::Result<()> {
+    let [src, tgt] = &raw.paths;
+    let corpus = Corpus::from_files(src, tgt)?;
+    let held_out = held_out(&config.data, Content::PAIRS)?;
+    let files = CleanFiles::create(&args.out, languages)?;
+    let report = clean::clean(&corpus, &held_out, Some(files))?;
+    Ok(clean::print(&mut io::stdout().lock(), &report)?)
+}
+
+/// Says how to train with the pairs.
+fn print_next(dir: &Path) {
+    let path = dir.join("train");
+    tracing::info!(
+        "train with them, as one of several corpora: \
+         data.train = [{{ path = \"...\" }}, {{ path = \"{}\", tag = \"{TAG}\" }}]; \
+         `polyglow help config data.train` explains the keys of a corpus ({})",
+        path.display(),
+        shell_word(&path)
+    );
+}

@@ -1,0 +1,181 @@
+//! `polyglow clean --explain`: what becomes of a pair, and what decided it.
+
+use std::io::{self, Write};
+
+use anyhow::anyhow;
+use polyglow_data::clean::cleaning::{Cleaned, Cleaning, Explanation};
+use polyglow_data::clean::own_language::Guess;
+use polyglow_data::corpus::Corpus;
+use polyglow_data::pair::Pair;
+
+use crate::failure::usage;
+
+/// A line of the text: `17`, or `data/train.en:17` of one of several corpora.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The name of the corpus, as reports have it; the only one if it is missing.
+    part: Option<String>,
+    /// Counted from 1.
+    line: u64,
+}
+
+impl Place {
+    /// Reads a place.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (part, line) = match text.rsplit_once(':') {
+            Some((part, line)) => (Some(part.to_owned()), line),
+            None => (None, text),
+        };
+        match line.parse() {
+            Ok(line) if line > 0 => Ok(Self { part, line }),
+            _ => Err(
+                "a place is the number of a line, or a file and that: `data/train.en:17`"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// Prints what becomes of the pairs at some places.
+///
+/// # Errors
+/// There is no such place (exit code 2); the text cannot be read.
+pub(super) fn print(
+    out: &mut impl Write,
+    cleaning: &Cleaning,
+    corpus: &Corpus,
+    places: &[Place],
+) -> anyhow::Result<()> {
+    for place in places {
+        let (name, index, pair) = find(cleaning, corpus, place)?;
+        writeln!(out, "{name}:{}", place.line)?;
+        let explanation = cleaning.explain(index, &pair);
+        write(out, &pair, &explanation)?;
+        if let Some(first) = explanation.first {
+            writeln!(out, "  it repeats {}", name_of(cleaning, corpus, first))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of the corpus of a place, the number of its pair, and the pair.
+fn find(
+    cleaning: &Cleaning,
+    corpus: &Corpus,
+    place: &Place,
+) -> anyhow::Result<(String, u64, Pair)> {
+    let names: Vec<String> = corpus.parts().iter().map(|part| part.name()).collect();
+    let part = match &place.part {
+        None if names.len() == 1 => Some(0),
+        None => None,
+        Some(name) => names.iter().position(|known| known == name),
+    };
+    let Some(part) = part else {
+        let known = names.join("`, `");
+        return Err(usage(anyhow!(
+            "name the line by one of the files `{known}`, as in `{}:{}`",
+            names[0],
+            place.line
+        )));
+    };
+    let skipped = usize::try_from(place.line - 1).unwrap_or(usize::MAX);
+    let Some(pair) = corpus.parts()[part].pairs()?.nth(skipped) else {
+        return Err(usage(anyhow!(
+            "`{}` has no line {}",
+            names[part],
+            place.line
+        )));
+    };
+    let index = cleaning.start(part) + place.line - 1;
+    Ok((names[part].clone(), index, pair?))
+}
+
+/// The corpus and the line of a pair, by its number.
+fn name_of(cleaning: &Cleaning, corpus: &Corpus, index: u64) -> String {
+    let parts = corpus.parts();
+    let is_begun = |part: &usize| cleaning.start(*part) <= index;
+    let part = (0..parts.len()).filter(is_begun).next_back().unwrap_or(0);
+    format!(
+        "{}:{}",
+        parts[part].name(),
+        index - cleaning.start(part) + 1
+    )
+}
+
+/// Writes a pair with what becomes of it.
+fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Result<()> {
+    let Explanation {
+        cleaned,
+        guesses,
+        margins,
+        ..
+    } = explanation;
+    let Cleaned {
+        pair: repaired,
+        repairs,
+        is_swapped,
+        removed,
+    } = cleaned;
+    writeln!(out, "  source    {}", pair.src)?;
+    writeln!(out, "  target    {}", pair.tgt)?;
+    if repaired != pair {
+        let swapped = is_swapped.then_some("swapped");
+        let names: Vec<&str> = repairs.names().chain(swapped).collect();
+        let names = if names.is_empty() {
+            "blanks".to_owned()
+        } else {
+            names.join(", ")
+        };
+        writeln!(
+            out,
+            "  repaired  {} | {} ({names})",
+            repaired.src, repaired.tgt
+        )?;
+    }
+    for (side, guess) in ["source", "target"].into_iter().zip(guesses) {
+        if let Some(Guess {
+            code,
+            probability,
+            own,
+        }) = guess
+        {
+            let language = code.unwrap_or("what a side of this text is in");
+            writeln!(
+                out,
+                "  {side} is in its own language with the probability {own:.3}; most probable: {language}, {probability:.3}"
+            )?;
+        }
+    }
+    if !margins.is_empty() {
+        let margins: Vec<String> = margins
+            .iter()
+            .map(|(name, margin)| format!("{name} {margin:+.2}"))
+            .collect();
+        writeln!(
+            out,
+            "  above the limit by (below 0 is removed): {}",
+            margins.join(", ")
+        )?;
+    }
+    match removed {
+        Some(reason) => writeln!(out, "  removed: {} (pairs {})", reason.key, reason.title),
+        None => writeln!(out, "  stays"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_line_with_or_without_its_file() {
+        let place = Place::parse("C:/data/train.en:17").expect("it is one");
+        assert_eq!(
+            (place.part.as_deref(), place.line),
+            (Some("C:/data/train.en"), 17)
+        );
+        let place = Place::parse("3").expect("it is one");
+        assert_eq!((place.part, place.line), (None, 3));
+        assert!(Place::parse("0").is_err() && Place::parse("train.en").is_err());
+    }
+}
