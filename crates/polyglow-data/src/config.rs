@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
-use crate::noise::{Noise, noisy_len};
+use crate::noise::Noise;
 use crate::pair_tags::PairTags;
 use crate::skip_gram::SkipGrams;
 
@@ -342,7 +342,23 @@ impl DataConfig {
     }
 
     /// Names the languages of a direction, and its tags, as those of validation and test text.
+    ///
+    /// Corpora of `data.train` that had those of the table keep them.
     pub fn set_direction(&mut self, direction: Direction) {
+        if let Some(TrainFiles::Weighted(list)) = &mut self.train {
+            for entry in list {
+                for (own, inherited) in [
+                    (&mut entry.src, &self.src),
+                    (&mut entry.tgt, &self.tgt),
+                    (&mut entry.src_tag, &self.src_tag),
+                    (&mut entry.tgt_tag, &self.tgt_tag),
+                ] {
+                    if own.is_none() {
+                        own.clone_from(inherited);
+                    }
+                }
+            }
+        }
         let Direction { src, tgt, tags } = direction;
         let [src, tgt] = self.in_order([src, tgt]);
         let [src_tag, tgt_tag] = self.in_order([tags.src.into_iter().next(), tags.tgt]);
@@ -360,16 +376,27 @@ impl DataConfig {
         if self.reverse { [tgt, src] } else { [src, tgt] }
     }
 
-    /// Most tokens of a source that is trained on: `max_len`, or more where there is noise.
-    pub fn longest_src(&self) -> usize {
-        let has_noise = match &self.train {
-            Some(TrainFiles::Weighted(list)) => list.iter().any(|entry| entry.noise.is_some()),
-            _ => false,
-        };
-        if has_noise || self.noise.is_some() {
-            noisy_len(self.max_len)
-        } else {
-            self.max_len
+    /// Whether corpora of the training text come or go after some steps.
+    pub fn has_steps(&self) -> bool {
+        let mut entries = self.entries().iter();
+        entries.any(|entry| entry.from > 0 || entry.until.is_some())
+    }
+
+    /// Whether there is noise in all of the training text.
+    pub fn has_noise_everywhere(&self) -> bool {
+        let entries = self.entries();
+        if entries.is_empty() {
+            return self.noise.is_some();
+        }
+        let mut entries = entries.iter();
+        entries.all(|entry| entry.noise.or(self.noise).is_some())
+    }
+
+    /// The corpora of a list in `data.train`; none if it is no list.
+    pub(crate) fn entries(&self) -> &[WeightedPath] {
+        match &self.train {
+            Some(TrainFiles::Weighted(list)) => list,
+            _ => &[],
         }
     }
 

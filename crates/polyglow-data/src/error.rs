@@ -268,6 +268,16 @@ pub enum DataError {
         /// The spellings that were tried.
         tried: String,
     },
+    /// A vocabulary lacks a tag.
+    #[error("tokenizer `{name}`: there is no tag `{tag}`; {known}")]
+    MissingTag {
+        /// Path of the file, or kind of the tokenizer.
+        name: String,
+        /// The tag.
+        tag: String,
+        /// The tags that it has, in words.
+        known: String,
+    },
     /// A vocabulary that has no room for every character of the text: unigram needs a token for
     /// each, and word-bpe two.
     #[error(
@@ -500,6 +510,10 @@ impl DataError {
             Self::LargerThanBatch { .. } => {
                 "raise `train.max_tokens`, or lower `data.max_len` (for text in windows `data.context_len`, for word vectors \
                  `data.words.window` or `data.words.negatives`)"
+            }
+            Self::MissingTag { .. } => {
+                "a vocabulary gets the tags of the corpora that it is learned from; a fork gets new ones with \
+                 `--new-vocabulary`"
             }
             Self::Tokenizer { .. } => {
                 "a `tokenizer.json` comes from polyglow or from Hugging Face's `tokenizers`; leave out `tokenizer.path` to \

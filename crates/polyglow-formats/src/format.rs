@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
+use polyglow_data::pair_tags::PairTags;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::registry::{Named, Table};
 use polyglow_model::{Arch, ModelError};
@@ -85,6 +86,11 @@ pub trait Format: Named + Debug + Send {
     /// Returns whether the format has room for weights, and not for tokenizers alone.
     fn has_weights(&self) -> bool {
         true
+    }
+
+    /// Returns whether a model in this format begins texts with tags by itself.
+    fn has_tags(&self) -> bool {
+        false
     }
 
     /// Returns whether its tokenizers must be unigram models of SentencePiece.
@@ -222,11 +228,37 @@ pub fn check_export(format: &dyn Format, config: &Config, tokenizers: &Tokenizer
             "only models that translate text are checked"
         )));
     }
+    check_tags(format, config)?;
     format.check(&Portable {
         config: config.clone(),
         tokenizers: tokenizers.clone(),
         arrays: Arrays::default(),
     })
+}
+
+/// Checks that a format has a place for the tags with which a model's texts begin.
+///
+/// # Errors
+/// It has none (exit code 2).
+pub(crate) fn check_tags(format: &dyn Format, config: &Config) -> Result<()> {
+    let PairTags { src, tgt } = config.data.tags();
+    if format.has_tags() || !format.has_weights() || (src.is_empty() && tgt.is_none()) {
+        return Ok(());
+    }
+    let tags: Vec<String> = src
+        .iter()
+        .chain(&tgt)
+        .map(|tag| format!("`{tag}`"))
+        .collect();
+    let error = failed!(
+        "texts of this model begin with {}, and {} has no place for that",
+        tags.join(" and "),
+        format.title()
+    );
+    Err(with_hint(
+        usage(error),
+        "`--to web` has; a model without `data.src_tag` and `data.tgt_tag` can go anywhere",
+    ))
 }
 
 /// Reads a model that another program has written, from a directory in one of the formats that can

@@ -32,6 +32,7 @@ pub use self::array::{Array, Arrays};
 use self::card::Card;
 use self::folder::Folder;
 pub use self::folder::write_file;
+use self::format::check_tags;
 pub use self::format::{
     Format, Writing, check_export, format_named, formats, import, register_format,
 };
@@ -124,6 +125,7 @@ impl Export {
             precision: self.precision.unwrap_or(default),
             package: self.package.as_deref(),
         };
+        check_tags(self.format, &plan.config)?;
         self.format.check_writing(&writing)?;
         if has_weights {
             model

@@ -64,6 +64,10 @@ impl Format for Web {
         "polyglow"
     }
 
+    fn has_tags(&self) -> bool {
+        true
+    }
+
     fn usage(&self, _: &TaskFacts, _: bool) -> &'static str {
         include_str!("usage/web.md")
     }

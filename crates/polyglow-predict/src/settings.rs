@@ -114,7 +114,7 @@ impl Settings {
         let task = self.task();
         // BPE dropout may lengthen a sentence that was just short enough, and each has an
         // end-of-sentence token.
-        let longest_sentence = self.tokenizer.planned_len(self.data.longest_src()) + 1;
+        let longest_sentence = self.tokenizer.planned_len(self.data.max_len) + 1;
         let vocabulary = Vocabulary {
             src_size: tokenizers.src.vocab_size(),
             tgt_size: tokenizers.tgt.vocab_size(),

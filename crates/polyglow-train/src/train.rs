@@ -85,7 +85,6 @@ pub fn fit<T: Task>(
     group.share(|| disk::ensure_room(training, &model))?;
     let mut session = Session::start(training, task, model)?;
     // Begins to read at once, so that the first batches are ready when the device is.
-    session.begin_mixture();
     let mut batches = start_batches(plan, task, &session.state)?;
     guard(|| session.warm_up(stop, observer))
         .unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
@@ -163,10 +162,9 @@ impl<T: Task> Loop<'_, '_, T> {
             if let Some(ending) = self.session.ending() {
                 return Ok(ending);
             }
-            if self.session.begin_mixture() {
+            if self.session.step(self.batches, self.observer)? {
                 *self.batches = start_batches(self.plan, self.task, &self.session.state)?;
             }
-            self.session.step(self.batches, self.observer)?;
             self.observer.step(self.session.state.step);
             self.handle_stop_request()?;
             if self.is_due(config.log_every) {

@@ -138,11 +138,7 @@ impl Command {
     fn is_shared(&self) -> bool {
         matches!(
             self,
-            Self::Train(_)
-                | Self::Evaluate(_)
-                | Self::Translate(_)
-                | Self::Score(_)
-                | Self::Backtranslate(_)
+            Self::Train(_) | Self::Evaluate(_) | Self::Translate(_) | Self::Score(_)
         )
     }
 
@@ -197,11 +193,7 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
         alone()
     };
     // In a training rank 0 logs for all; in a translation each rank warns of its own lines.
-    let speaks = group.is_first()
-        || matches!(
-            cli.command,
-            Command::Translate(_) | Command::Backtranslate(_)
-        );
+    let speaks = group.is_first() || matches!(cli.command, Command::Translate(_));
     logging::init(cli.verbosity, group.is_first(), speaks);
     ranks::warn();
     kernel_cache::locate();
@@ -239,7 +231,7 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
         Command::Train(args) => return train::run(&args, group),
         Command::Evaluate(args) => evaluate::run(&args, group),
         Command::Translate(args) => translate::run(&args, group),
-        Command::Backtranslate(args) => return backtranslate::run(&args, group),
+        Command::Backtranslate(args) => return backtranslate::run(&args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args),
         Command::Embeddings(args) => embeddings::run(&args),

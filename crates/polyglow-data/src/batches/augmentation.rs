@@ -70,22 +70,26 @@ impl Augmentation {
         cache: &IdCache,
     ) {
         let key = Purpose::Augmentation.mix(&[config.seed, epoch, u64::from(index)]);
-        let [src_tags, tgt_tags] = cache.num_tags(index);
-        let [src, tgt] = [(&example.src, src_tags), (&example.tgt, tgt_tags)]
-            .map(|(ids, num_tags)| ids.split_at(num_tags.min(ids.len())));
-        let before = Example {
-            src: src.1.to_vec(),
-            tgt: tgt.1.to_vec(),
+        let [num_src_tags, num_tgt_tags] = cache.num_tags(index);
+        let (src_tags, src) = split_tags(&example.src, num_src_tags);
+        let (tgt_tags, tgt) = split_tags(&example.tgt, num_tgt_tags);
+        let mut changed = Example {
+            src: src.to_vec(),
+            tgt: tgt.to_vec(),
         };
-        let mut changed = before.clone();
         (self.augment)(&mut changed, &mut Random::new(key), cache.tokenizers());
-        if fits(&changed.src, &before.src) && fits(&changed.tgt, &before.tgt) {
+        if fits(&changed.src, src) && fits(&changed.tgt, tgt) {
             *example = Example {
-                src: [src.0, &changed.src].concat(),
-                tgt: [tgt.0, &changed.tgt].concat(),
+                src: [src_tags, &changed.src].concat(),
+                tgt: [tgt_tags, &changed.tgt].concat(),
             };
         }
     }
+}
+
+/// Divides a side into its tags and its text; an empty side has no tags.
+fn split_tags(ids: &[u32], num_tags: usize) -> (&[u32], &[u32]) {
+    ids.split_at(num_tags.min(ids.len()))
 }
 
 /// Returns whether a side that was changed still has the room that is planned for it.

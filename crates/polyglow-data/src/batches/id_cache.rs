@@ -194,13 +194,11 @@ impl IdCache {
         self.options(example)?.noise
     }
 
-    /// Whether sources of some corpus are changed each time before they are trained on.
-    pub fn has_noise(&self) -> bool {
-        self.options.iter().any(|options| options.noise.is_some())
-    }
-
     /// The options of the corpus that has `example`.
     fn options(&self, example: u32) -> Option<&PartOptions> {
+        if let [only] = &self.options[..] {
+            return Some(only);
+        }
         let (_, options) = self.ranges().find(|(range, _)| range.contains(&example))?;
         Some(options)
     }

@@ -4,20 +4,25 @@
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "training")]
+use crate::error::DataError;
+#[cfg(feature = "training")]
+use crate::random::Purpose;
 use crate::random::Random;
-
-/// Returns the most tokens that a source of `len` tokens may have after noise.
-pub fn noisy_len(len: usize) -> usize {
-    len + len / 2 + 2
-}
+#[cfg(feature = "training")]
+use crate::tokenizer::{Tokenizer, WORD_START};
 
 /// Letters of a word at least, of which one may be mistyped.
 const MIN_LETTERS: usize = 4;
+/// Sources with noise that are drawn until one is short enough; after these the source stays.
+#[cfg(feature = "training")]
+const MAX_DRAWS: u64 = 8;
 
 /// How often sources are changed each time before they are trained on; targets stay.
 ///
-/// A source that becomes more than half as long again, in tokens, is drawn once more, and stays as
-/// it is if that happens again and again.
+/// A source that becomes more than half as long again, in tokens, or longer than any other of the
+/// text, is drawn once more, and stays as it is if that happens eight times. So does one with an
+/// unknown token, whose text is not known. Symbols (`tokenizer.symbols`) stay as they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Noise {
@@ -44,11 +49,17 @@ impl Noise {
         ]
     }
 
-    /// Returns a text as it may have been typed; `None` if nothing of it is changed.
-    pub fn apply(self, text: &str, random: &mut Random) -> Option<String> {
+    /// Returns a text as it may have been typed; `None` if nothing of it is changed. Words for which
+    /// `is_fixed` holds stay as they are.
+    pub fn apply(
+        self,
+        text: &str,
+        is_fixed: &dyn Fn(&str) -> bool,
+        random: &mut Random,
+    ) -> Option<String> {
         let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        let mut is_changed = self.drop_words(&mut words, random);
-        for word in &mut words {
+        let mut is_changed = self.drop_words(&mut words, is_fixed, random);
+        for word in words.iter_mut().filter(|word| !is_fixed(word)) {
             // The numbers are drawn whether they are used or not, so that each kind of noise is the
             // same whatever the others are.
             if random.uniform() < self.typos
@@ -60,11 +71,11 @@ impl Noise {
         }
         if random.uniform() < self.punctuation {
             let everywhere = random.uniform() < 0.5;
-            is_changed |= remove_punctuation(&mut words, everywhere);
+            is_changed |= remove_punctuation(&mut words, is_fixed, everywhere);
         }
         if random.uniform() < self.case {
             let style = random.below(3);
-            for word in &mut words {
+            for word in words.iter_mut().filter(|word| !is_fixed(word)) {
                 let other = in_case(word, style);
                 is_changed |= other != *word;
                 *word = other;
@@ -74,11 +85,17 @@ impl Noise {
     }
 
     /// Leaves out words, but never all of them.
-    fn drop_words(self, words: &mut Vec<String>, random: &mut Random) -> bool {
+    fn drop_words(
+        self,
+        words: &mut Vec<String>,
+        is_fixed: &dyn Fn(&str) -> bool,
+        random: &mut Random,
+    ) -> bool {
         let before = words.len();
         let mut num_left = before;
-        words.retain(|_| {
-            let is_dropped = random.uniform() < self.dropped_words && num_left > 1;
+        words.retain(|word| {
+            let is_drawn = random.uniform() < self.dropped_words;
+            let is_dropped = is_drawn && num_left > 1 && !is_fixed(word);
             num_left -= usize::from(is_dropped);
             !is_dropped
         });
@@ -89,22 +106,21 @@ impl Noise {
 /// Returns a word with a typing error; `None` for one without enough letters.
 fn mistype(word: &str, random: &mut Random) -> Option<String> {
     let mut letters: Vec<char> = word.chars().collect();
-    let places: Vec<usize> = (0..letters.len())
+    let letters_at: Vec<usize> = (0..letters.len())
         .filter(|&index| letters[index].is_alphabetic())
         .collect();
-    if places.len() < MIN_LETTERS {
+    if letters_at.len() < MIN_LETTERS {
         return None;
     }
-    // The first letter is hardly ever wrong.
-    let place = 1 + random.below(places.len() - 1);
-    let index = places[place];
+    let letter = 1 + random.below(letters_at.len() - 1);
+    let index = letters_at[letter];
     match random.below(4) {
-        0 => letters.swap(places[place - 1], index),
+        0 => letters.swap(letters_at[letter - 1], index),
         1 => {
             letters.remove(index);
         }
         2 => letters.insert(index, letters[index]),
-        _ => letters[index] = letters[places[random.below(places.len())]],
+        _ => letters[index] = letters[letters_at[random.below(letters_at.len())]],
     }
     let mistyped: String = letters.into_iter().collect();
     (mistyped != word).then_some(mistyped)
@@ -112,7 +128,11 @@ fn mistype(word: &str, random: &mut Random) -> Option<String> {
 
 /// Removes the punctuation at the end of the last word, or everywhere; a word of nothing else goes,
 /// unless none would be left. Returns whether there was any.
-fn remove_punctuation(words: &mut Vec<String>, everywhere: bool) -> bool {
+fn remove_punctuation(
+    words: &mut Vec<String>,
+    is_fixed: &dyn Fn(&str) -> bool,
+    everywhere: bool,
+) -> bool {
     let first = if everywhere {
         0
     } else {
@@ -120,7 +140,9 @@ fn remove_punctuation(words: &mut Vec<String>, everywhere: bool) -> bool {
     };
     let mut kept: Vec<String> = words[..first].to_vec();
     for word in &words[first..] {
-        let trimmed = if everywhere {
+        let trimmed = if is_fixed(word) {
+            word
+        } else if everywhere {
             word.trim_matches(is_punctuation)
         } else {
             word.trim_end_matches(is_punctuation)
@@ -163,6 +185,50 @@ fn in_case(word: &str, style: usize) -> String {
     }
 }
 
+/// How the sources of examples are changed.
+#[cfg(feature = "training")]
+pub(crate) struct SourceNoise<'a> {
+    pub(crate) noise: Noise,
+    pub(crate) tokenizer: &'a Tokenizer,
+    /// The number of tags before the text.
+    pub(crate) num_tags: usize,
+    /// The most tokens of a source.
+    pub(crate) limit: usize,
+    /// The seed, the epoch and the example.
+    pub(crate) row: [u64; 3],
+}
+
+#[cfg(feature = "training")]
+impl SourceNoise<'_> {
+    /// Returns the ids of a source as noise leaves its text; both with a flag at each id that begins
+    /// a word.
+    ///
+    /// # Errors
+    /// A foreign tokenizer fails.
+    pub(crate) fn apply(&self, marked: Vec<u32>) -> Result<Vec<u32>, DataError> {
+        let tokenizer = self.tokenizer;
+        let (tags, ids) = marked.split_at(self.num_tags.min(marked.len()));
+        let plain: Vec<u32> = ids.iter().map(|id| id & !WORD_START).collect();
+        if plain.contains(&tokenizer.special().unk) {
+            return Ok(marked);
+        }
+        let text = tokenizer.decode(&plain)?;
+        let is_fixed = |word: &str| tokenizer.has_symbol(word);
+        let [seed, epoch, example] = self.row;
+        for draw in 0..MAX_DRAWS {
+            let key = Purpose::Noise.mix(&[seed, epoch, example, draw]);
+            let Some(noisy) = self.noise.apply(&text, &is_fixed, &mut Random::new(key)) else {
+                break;
+            };
+            let noisy = tokenizer.encode_marked(&noisy)?;
+            if !noisy.is_empty() && tags.len() + noisy.len() <= self.limit {
+                return Ok([tags, &noisy].concat());
+            }
+        }
+        Ok(marked)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,7 +236,7 @@ mod tests {
     const TEXT: &str = "The old dog, sleeps (under) a tree.";
 
     fn samples(noise: Noise) -> Vec<Option<String>> {
-        let draw = |key| noise.apply(TEXT, &mut Random::new(key));
+        let draw = |key| noise.apply(TEXT, &|_| false, &mut Random::new(key));
         (0..400).map(draw).collect()
     }
 
@@ -227,7 +293,25 @@ mod tests {
             dropped_words: 0.1,
         };
         assert_eq!(samples(noise), samples(noise));
-        assert_eq!(noise.apply("", &mut Random::new(1)), None);
-        assert_eq!(noise.apply("...", &mut Random::new(3)), None);
+        for text in ["", "..."] {
+            assert_eq!(noise.apply(text, &|_| false, &mut Random::new(3)), None);
+        }
+    }
+
+    #[test]
+    fn fixed_words_stay() {
+        let noise = Noise {
+            case: 0.9,
+            punctuation: 0.9,
+            typos: 0.9,
+            dropped_words: 0.5,
+        };
+        let is_fixed = |word: &str| word == "<symbol>";
+        for key in 0..100 {
+            let text = "the <symbol> dog sleeps.";
+            if let Some(noisy) = noise.apply(text, &is_fixed, &mut Random::new(key)) {
+                assert!(noisy.contains("<symbol>"), "{noisy}");
+            }
+        }
     }
 }

@@ -25,9 +25,8 @@ use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::example::Example;
 use crate::id_cache::IdCache;
-use crate::noise::{Noise, noisy_len};
-use crate::random::{Purpose, Random};
-use crate::tokenizer::{Tokenizer, WORD_START};
+use crate::noise::SourceNoise;
+use crate::tokenizer::WORD_START;
 
 pub use captions::{CaptionImages, CaptionSource};
 pub use images::ImageSource;
@@ -155,11 +154,11 @@ impl Cached {
         epoch: u64,
         positions: impl Fn(u32) -> (usize, usize) + Sync,
     ) -> Result<EpochPlan, DataError> {
-        self.plan_of(&self.cache.parts(), epoch, positions)
+        self.plan_parts(&self.cache.parts(), epoch, positions)
     }
 
     /// Plans an epoch of the examples of these corpora, each with its weight.
-    fn plan_of(
+    fn plan_parts(
         &self,
         parts: &[(Range<u32>, f64)],
         epoch: u64,
@@ -177,11 +176,12 @@ impl Cached {
     /// of the cache, and where there is noise a few more in the source.
     fn lengths(&self, example: u32) -> (usize, usize) {
         let (src, tgt) = self.cache.lengths(example);
-        if self.cache.noise(example).is_some() {
-            (noisy_len(src), tgt)
-        } else {
-            (src, tgt)
+        if self.cache.noise(example).is_none() {
+            return (src, tgt);
         }
+        // No longer than the longest source, for which the model has positions.
+        let limit = (src + src / 2 + 2).min(self.cache.report().src.longest);
+        (limit.max(src), tgt)
     }
 
     /// Reads the ids of an example, of its source with noise if there is noise, and segmented again
@@ -193,10 +193,14 @@ impl Cached {
         }
         let mut marked = self.cache.marked_example(item)?;
         if let Some(noise) = noise {
-            let row = [self.config.seed, epoch, u64::from(item)];
-            let [num_tags, _] = self.cache.num_tags(item);
-            let tokenizer = &self.cache.tokenizers().src;
-            marked.src = with_noise(marked.src, num_tags, noise, tokenizer, row)?;
+            let source_noise = SourceNoise {
+                noise,
+                tokenizer: &self.cache.tokenizers().src,
+                num_tags: self.cache.num_tags(item)[0],
+                limit: self.lengths(item).0,
+                row: [self.config.seed, epoch, u64::from(item)],
+            };
+            marked.src = source_noise.apply(marked.src)?;
         }
         if let Some(dropout) = &self.dropout {
             return Ok(dropout.segment(&marked, &self.config, item, epoch));
@@ -221,9 +225,9 @@ impl Cached {
         Ok(examples)
     }
 
-    /// Returns whether examples have the tokens that the id cache has of them.
+    /// Returns whether examples without noise have the tokens that the id cache has of them.
     fn has_tokens_of_cache(&self) -> bool {
-        self.dropout.is_none() && self.augmentation.is_none() && !self.cache.has_noise()
+        self.dropout.is_none() && self.augmentation.is_none()
     }
 
     /// Names the file and line of an example, or its index if the cache cannot be read.
@@ -252,33 +256,4 @@ fn size_of_rows(
         .map(|(src, tgt)| src + tgt)
         .sum();
     ([items.len(), longest.0, longest.1], real)
-}
-
-/// Sources with noise that are drawn until one is short enough; after these the source stays.
-const MAX_DRAWS: u64 = 8;
-
-/// Returns the ids of a source, whose first are tags, as noise leaves its text; both with a flag at
-/// each id that begins a word. `row` is the seed, the epoch and the example.
-fn with_noise(
-    marked: Vec<u32>,
-    num_tags: usize,
-    noise: Noise,
-    tokenizer: &Tokenizer,
-    row: [u64; 3],
-) -> Result<Vec<u32>, DataError> {
-    let (tags, ids) = marked.split_at(num_tags.min(marked.len()));
-    let plain: Vec<u32> = ids.iter().map(|id| id & !WORD_START).collect();
-    let text = tokenizer.decode(&plain)?;
-    let [seed, epoch, example] = row;
-    for draw in 0..MAX_DRAWS {
-        let key = Purpose::Noise.mix(&[seed, epoch, example, draw]);
-        let Some(noisy) = noise.apply(&text, &mut Random::new(key)) else {
-            break;
-        };
-        let noisy = tokenizer.encode_marked(&noisy)?;
-        if (1..=noisy_len(ids.len())).contains(&noisy.len()) {
-            return Ok([tags, &noisy].concat());
-        }
-    }
-    Ok(marked)
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{DataConfig, Direction, Split, TestFiles, TrainFiles, WeightedPath, wrong};
+use crate::corpus::is_tsv;
 use crate::error::DataError;
 use crate::pair_tags::PairTags;
 use crate::toy::{Embedded, Toy};
@@ -103,6 +104,13 @@ impl DataConfig {
             src: src_tag.into_iter().chain(&entry.tag).cloned().collect(),
             tgt: tgt_tag.cloned(),
         }
+    }
+
+    /// Whether the sides of a set are told by languages, in the names of files or in a file, and not
+    /// by columns.
+    pub fn is_by_language(&self, split: Split) -> bool {
+        let files = self.files(split).unwrap_or_default();
+        !files.is_empty() && !files.iter().any(|entry| is_tsv(&entry.path))
     }
 
     /// The files of `split`.

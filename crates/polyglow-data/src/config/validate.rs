@@ -117,39 +117,10 @@ impl DataConfig {
     /// Checks the tags of the run, and those of the corpora that it is trained on.
     fn validate_tags(&self, content: Content) -> Result<(), DataError> {
         let entries = self.entries();
-        let sides: [(
-            &'static str,
-            &Option<String>,
-            fn(&WeightedPath) -> &Option<String>,
-        ); 2] = [
-            ("data.src_tag", &self.src_tag, |entry| &entry.src_tag),
-            ("data.tgt_tag", &self.tgt_tag, |entry| &entry.tgt_tag),
-        ];
-        for (key, own, of_entry) in sides {
-            let in_entries: Vec<&String> = entries
-                .iter()
-                .filter_map(|entry| of_entry(entry).as_ref())
-                .collect();
-            for tag in own.iter().chain(in_entries.iter().copied()) {
-                check_tag(key, tag, content)?;
-            }
-            match own {
-                None if !in_entries.is_empty() => {
-                    let problem = "is missing, and corpora of `data.train` have tags: name the one that \
-                                   validation text and `translate` are to have";
-                    return Err(wrong(key, problem.to_owned()));
-                }
-                Some(own)
-                    if !entries.is_empty()
-                        && in_entries.len() == entries.len()
-                        && !in_entries.contains(&own) =>
-                {
-                    let problem = format!("is \"{own}\", which no corpus of `data.train` has");
-                    return Err(wrong(key, problem));
-                }
-                _ => {}
-            }
-        }
+        let src_tags = entries.iter().map(|entry| &entry.src_tag).collect();
+        validate_side_tags("data.src_tag", self.src_tag.as_ref(), src_tags, content)?;
+        let tgt_tags = entries.iter().map(|entry| &entry.tgt_tag).collect();
+        validate_side_tags("data.tgt_tag", self.tgt_tag.as_ref(), tgt_tags, content)?;
         for tag in entries.iter().filter_map(|entry| entry.tag.as_ref()) {
             check_tag("data.train", tag, content)?;
         }
@@ -172,14 +143,6 @@ impl DataConfig {
             }
         }
         Ok(())
-    }
-
-    /// The corpora of a list in `data.train`; none if it is no list.
-    fn entries(&self) -> &[WeightedPath] {
-        match &self.train {
-            Some(TrainFiles::Weighted(list)) => list,
-            _ => &[],
-        }
     }
 
     /// Checks the keys that are for images alone.
@@ -256,23 +219,33 @@ impl DataConfig {
         // Only parallel text needs the names of both languages, which find its files.
         if !content.is_parallel() {
             let mut entries = self.entries().iter();
-            if entries.any(|entry| entry.from > 0 || entry.until.is_some()) {
-                let problem = "gives steps to a corpus, and only parallel text has them".to_owned();
-                return Err(wrong("data.train", problem));
+            let has_more = |entry: &WeightedPath| {
+                let has_languages = entry.src.is_some() || entry.tgt.is_some();
+                has_languages || entry.from > 0 || entry.until.is_some()
+            };
+            if entries.any(has_more) {
+                let problem =
+                    "gives languages or steps to a corpus, and only parallel text has them";
+                return Err(wrong("data.train", problem.to_owned()));
             }
             return self.validate_list(train);
         }
-        let [src, tgt] = self.written_languages()?;
-        let is_pair_of_files = match train {
-            TrainFiles::One(path) => !is_tsv(path),
-            TrainFiles::Weighted(list) => list.iter().any(|entry| !is_tsv(&entry.path)),
+        let languages = self.written_languages()?;
+        let of_corpora: Vec<(&Path, [&str; 2])> = match train {
+            TrainFiles::One(path) => vec![(path, languages)],
+            TrainFiles::Weighted(list) => list
+                .iter()
+                .map(|entry| (&*entry.path, entry.languages(languages)))
+                .collect(),
         };
-        // In a TSV file the sides are columns, and their languages may have the same name.
-        if src == tgt && is_pair_of_files {
-            return Err(wrong(
-                "data.tgt",
-                format!("is \"{tgt}\", as `data.src` is: both sides would be the same file"),
-            ));
+        for (path, [src, tgt]) in of_corpora {
+            // In a TSV file the sides are columns, and their languages may have the same name.
+            if src == tgt && !is_tsv(path) {
+                return Err(wrong(
+                    "data.tgt",
+                    format!("is \"{tgt}\", as `data.src` is: both sides would be the same file"),
+                ));
+            }
         }
         self.validate_list(train)
     }
@@ -320,6 +293,33 @@ fn validate_steps(list: &[WeightedPath]) -> Result<(), DataError> {
             let problem = format!("has no corpus to train on after {step} steps");
             return Err(wrong("data.train", problem));
         }
+    }
+    Ok(())
+}
+
+/// Checks the tag of a side, and those that the corpora of `data.train` have in its place.
+fn validate_side_tags(
+    key: &'static str,
+    own: Option<&String>,
+    in_entries: Vec<&Option<String>>,
+    content: Content,
+) -> Result<(), DataError> {
+    let num_entries = in_entries.len();
+    let others: Vec<&String> = in_entries.into_iter().flatten().collect();
+    for tag in own.into_iter().chain(others.iter().copied()) {
+        check_tag(key, tag, content)?;
+    }
+    let Some(own) = own else {
+        if others.is_empty() {
+            return Ok(());
+        }
+        let problem = "is missing, and corpora of `data.train` have tags: name the one that \
+                       validation text and `translate` are to have";
+        return Err(wrong(key, problem.to_owned()));
+    };
+    if num_entries > 0 && others.len() == num_entries && !others.contains(&own) {
+        let problem = format!("is \"{own}\", which no corpus of `data.train` has");
+        return Err(wrong(key, problem));
     }
     Ok(())
 }

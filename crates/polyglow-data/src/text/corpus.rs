@@ -227,6 +227,20 @@ impl Corpus {
         self
     }
 
+    /// Whether its sources are the text's targets, and the other way round.
+    pub fn is_reversed(&self) -> bool {
+        self.parts.iter().any(|part| part.is_reversed)
+    }
+
+    /// Keeps the parts with these tags, but for those of the kind of a text.
+    #[must_use]
+    pub fn with_languages_of(mut self, tags: &PairTags) -> Self {
+        let is_same =
+            |part: &Part| part.tags.tgt == tags.tgt && part.tags.src.starts_with(&tags.src);
+        self.parts.retain(is_same);
+        self
+    }
+
     /// Gives all its sources the same noise.
     #[must_use]
     pub fn with_noise(mut self, noise: Option<Noise>) -> Self {

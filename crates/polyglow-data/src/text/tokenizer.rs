@@ -22,6 +22,7 @@ mod guard;
 #[cfg(feature = "training")]
 mod marked;
 mod normalizer;
+mod own_tokens;
 mod sentencepiece;
 mod shown;
 mod sides;
@@ -30,14 +31,17 @@ mod train;
 mod written;
 
 pub use clean_text::{is_cleaned_to_space, is_invisible};
-pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};
 #[cfg(feature = "training")]
-pub(crate) use config::{own_token_problem, planned_len};
+pub(crate) use config::planned_len;
+pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};
 pub use guard::is_guarded;
 use guard::{guarded, tokenizer_error};
 #[cfg(feature = "training")]
 pub(crate) use marked::WORD_START;
 use normalizer::TextNormalizer;
+use own_tokens::OwnTokens;
+#[cfg(feature = "training")]
+pub(crate) use own_tokens::own_token_problem;
 pub use sentencepiece::is_sentencepiece;
 use shown::Spelling;
 pub use sides::Tokenizers;
@@ -56,8 +60,6 @@ type LibraryTokenizer = TokenizerImpl<
 
 /// The number of ids without a token that a vocabulary may have, beyond its number of tokens.
 const MOST_UNUSED_IDS: usize = 1024;
-/// The number of tags that an error lists.
-const SHOWN_TAGS: usize = 12;
 
 /// Turns text of one language into ids, and ids into text.
 ///
@@ -82,12 +84,7 @@ pub struct Tokenizer {
     /// The path of the file or the kind of tokenizer, for error messages.
     name: String,
     special: SpecialIds,
-    /// Its other special tokens, with their ids: no text is encoded to them, and decoding leaves them
-    /// out.
-    tags: Vec<(String, u32)>,
-    /// The symbols that stand in text as words of their own, by their ids: spaces around them have no
-    /// tokens.
-    symbols: Vec<(String, u32)>,
+    own_tokens: OwnTokens,
     vocab_size: usize,
     spelling: Spelling,
     text_normalization: TextNormalization,
@@ -166,75 +163,16 @@ impl Tokenizer {
         }
         let (spelling, text_normalization) =
             text_rules(&inner).map_err(|error| tokenizer_error(name, error.to_string()))?;
-        let [tags, symbols] = own_tokens(&inner, special);
+        let own_tokens = OwnTokens::find(&inner, special);
         Ok(Self {
             inner,
             name: name.to_owned(),
             special,
-            tags,
-            symbols,
+            own_tokens,
             vocab_size,
             spelling,
             text_normalization,
         })
-    }
-
-    /// Returns the tokenizer with these tags as well, each of which gets an id behind all others
-    /// unless it has one.
-    ///
-    /// # Errors
-    /// [`DataError::Tokenizer`] names a tag that is an ordinary token, which a text may have.
-    pub fn with_tags(self, tags: &[String]) -> Result<Self, DataError> {
-        let mut missing = Vec::new();
-        for tag in tags {
-            if self.tags.iter().any(|(known, _)| known == tag) {
-                continue;
-            }
-            if self.inner.token_to_id(tag).is_some() {
-                let problem = format!(
-                    "`{tag}` is an ordinary token, and cannot be a tag: choose one that no text has, such \
-                     as `<{tag}>`"
-                );
-                return Err(tokenizer_error(&self.name, problem));
-            }
-            missing.push(AddedToken::from(tag.as_str(), true));
-        }
-        if missing.is_empty() {
-            return Ok(self);
-        }
-        let Self {
-            mut inner, name, ..
-        } = self;
-        guarded(&name, || inner.add_special_tokens(missing))?;
-        Self::new(inner, &name)
-    }
-
-    /// Returns the id of a tag.
-    ///
-    /// # Errors
-    /// [`DataError::Tokenizer`] if there is no such tag.
-    pub fn tag_id(&self, tag: &str) -> Result<u32, DataError> {
-        if let Some((_, id)) = self.tags.iter().find(|(known, _)| known == tag) {
-            return Ok(*id);
-        }
-        let known: Vec<String> = self
-            .tags
-            .iter()
-            .take(SHOWN_TAGS)
-            .map(|(tag, _)| format!("`{tag}`"))
-            .collect();
-        let known = match (self.tags.len(), known.join(", ")) {
-            (0, _) => "it has none".to_owned(),
-            (count, some) if count > SHOWN_TAGS => format!("it has {some} and others"),
-            (_, all) => format!("it has {all}"),
-        };
-        let problem = format!("there is no tag `{tag}`; {known}");
-        Err(tokenizer_error(&self.name, problem))
-    }
-
-    /// Whether `id` is left out of decoded text: padding, begin or end of sentence, or a tag.
-    pub fn is_silent(&self, id: u32) -> bool {
-        self.special.is_silent(id) || self.tags.iter().any(|(_, tag)| *tag == id)
     }
 
     /// Writes the `tokenizer.json` to `path`.
@@ -345,14 +283,15 @@ impl Tokenizer {
             .copied()
             .filter(|&id| !self.is_silent(id))
             .collect();
-        if self.symbols.is_empty() {
+        if !self.own_tokens.has_symbols() {
             return self.decode_text(&ids);
         }
         // Each symbol is a word, and so is what stands between two of them.
+        let is_symbol = |id: u32| self.own_tokens.symbol(id).is_some();
         let mut words: Vec<String> = Vec::new();
-        for part in ids.chunk_by(|left, right| !self.is_symbol(*left) && !self.is_symbol(*right)) {
-            let word = match self.symbols.iter().find(|(_, id)| part == [*id]) {
-                Some((symbol, _)) => symbol.clone(),
+        for part in ids.chunk_by(|left, right| !is_symbol(*left) && !is_symbol(*right)) {
+            let word = match self.own_tokens.symbol(part[0]) {
+                Some(symbol) => symbol.to_owned(),
                 None => self.decode_text(part)?.trim().to_owned(),
             };
             words.push(word);
@@ -368,10 +307,6 @@ impl Tokenizer {
             return Ok(String::new());
         }
         guarded(&self.name, || self.inner.decode(ids, false))
-    }
-
-    fn is_symbol(&self, id: u32) -> bool {
-        self.symbols.iter().any(|(_, symbol)| *symbol == id)
     }
 
     /// The size of the vocabulary: the largest id plus 1.
@@ -426,26 +361,6 @@ impl EncodedUnits {
         self.ids.push(id);
         self.unit_of.push(self.units.len() - 1);
     }
-}
-
-/// The tags of a tokenizer, and its symbols, by their ids: special tokens but for the four that every
-/// one has, and added tokens that take the spaces around them.
-fn own_tokens(inner: &LibraryTokenizer, special: SpecialIds) -> [Vec<(String, u32)>; 2] {
-    let mut tags = Vec::new();
-    let mut symbols = Vec::new();
-    for (id, token) in inner.get_added_tokens_decoder() {
-        let has_role = special.is_silent(id) || id == special.unk;
-        if token.special && !has_role {
-            tags.push((token.content, id));
-        } else if !token.special && token.lstrip && token.rstrip {
-            symbols.push((token.content, id));
-        }
-    }
-    let mut own = [tags, symbols];
-    for tokens in &mut own {
-        tokens.sort_unstable_by_key(|(_, id)| *id);
-    }
-    own
 }
 
 /// Reads the rules by which a tokenizer spells and normalizes text.

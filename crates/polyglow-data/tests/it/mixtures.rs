@@ -9,7 +9,7 @@ use polyglow_data::config::{Content, DataConfig, Direction, Split, TrainFiles, W
 use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::noise::{Noise, noisy_len};
+use polyglow_data::noise::Noise;
 use polyglow_data::pair::Pair;
 use polyglow_data::pair_tags::PairTags;
 use polyglow_data::sources::{BatchSource, PairSource};
@@ -162,7 +162,12 @@ fn a_vocabulary_has_its_tags_and_symbols_within_its_size() {
     let error = Tokenizers::train(&config, &corpus, &mut |_, _| {})
         .err()
         .unwrap();
-    assert!(error.to_string().contains("without 4 tags"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("must be at least 265 with 4 tags and 1 symbols, not 264"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -262,7 +267,6 @@ fn noise_is_drawn_anew_in_every_epoch_within_the_planned_length() {
     if let Some(TrainFiles::Weighted(list)) = &mut data.train {
         list[1].noise = Some(Noise::default());
     }
-    assert_eq!(data.longest_src(), noisy_len(data.max_len));
     let config = TokenizerConfig {
         kind: Kind::Char,
         vocab_size: 100,
@@ -273,7 +277,8 @@ fn noise_is_drawn_anew_in_every_epoch_within_the_planned_length() {
     let tokenizer = &cache.tokenizers().src;
     let text = |epoch, example| {
         let ids = source.batch(epoch, &[example]).unwrap().src.ids;
-        assert!(ids.len() <= noisy_len(cache.lengths(example).0) + 1);
+        // With its end, and no longer than the longest source of the text.
+        assert!(ids.len() <= cache.report().src.longest + 1);
         let ids: Vec<u32> = ids.iter().map(|&id| id as u32).collect();
         assert_eq!(ids[0], tokenizer.tag_id("eng_Latn").unwrap());
         tokenizer.decode(&ids).unwrap()
@@ -437,9 +442,17 @@ fn what_does_not_go_together_is_refused_by_its_key() {
         list(data)[0].until = Some(7);
     };
     assert!(error(&steps).contains("in no step: `from` must be less than `until`"));
-    let labeled = data
-        .validate(Content::LABELED_TEXT)
-        .unwrap_err()
-        .to_string();
-    assert!(labeled.contains("only parallel text has tags"), "{labeled}");
+    let labeled = |data: &DataConfig| {
+        let error = data.validate(Content::LABELED_TEXT).unwrap_err();
+        error.to_string()
+    };
+    let error = labeled(&data);
+    assert!(
+        error.contains("gives languages or steps to a corpus, and only parallel text has them")
+    );
+    let error = labeled(&DataConfig {
+        train: Some(TrainFiles::One("a".into())),
+        ..data
+    });
+    assert!(error.contains("only parallel text has tags"), "{error}");
 }

@@ -136,10 +136,15 @@ impl<S: BatchSource<Error: Into<TrainError>>> EpochBatches<S> {
             epoch,
             position: positions.start,
         };
-        let stream = BatchStream::start(Arc::clone(&batches.source), start);
+        let stream = if batches.source.changes().is_empty() {
+            BatchStream::start(Arc::clone(&batches.source), start).map_err(Into::into)
+        } else {
+            let problem = "corpora that come and go after some steps need polyglow's own loop";
+            Err(TrainError::new(problem))
+        };
         let (stream, failure) = match stream {
             Ok(stream) => (Some(stream), None),
-            Err(error) => (None, Some(DatasetError::new(error.into()))),
+            Err(error) => (None, Some(DatasetError::new(error))),
         };
         Self {
             stream,

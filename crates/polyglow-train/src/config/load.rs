@@ -154,6 +154,11 @@ impl Config {
         }
         tasks::check_config(self)?;
         self.validate_best_metric()?;
+        ensure!(
+            self.train.max_epochs.is_none() || !self.data.has_steps(),
+            "`train.max_epochs`: corpora of `data.train` have steps, with which epochs have no one length; give \
+             `train.max_steps`"
+        );
         let weight = self.train.alignment_weight;
         if weight > 0.0 {
             let key = format!("`train.alignment_weight = {weight}`");
@@ -172,6 +177,11 @@ impl Config {
             ensure!(
                 self.train.augmentation.is_none(),
                 "{key}: the alignments do not fit examples that `train.augmentation` changes"
+            );
+            ensure!(
+                !self.data.has_noise_everywhere(),
+                "{key}: the alignments do not fit sources with noise, and all have some; leave `[data.noise]` out, or for \
+                 one of the corpora"
             );
         }
         Ok(())

@@ -339,6 +339,7 @@ fn has_same_sets(left: &DataConfig, right: &DataConfig) -> bool {
         && left.test == right.test
         && left.src == right.src
         && left.tgt == right.tgt
+        && left.reverse == right.reverse
 }
 
 /// Returns the names of the files of a set: of its source side, if it has one, and of its target

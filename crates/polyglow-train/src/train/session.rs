@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use polyglow_data::error::DataError;
 use polyglow_data::prefetch::BatchStream;
 use polyglow_data::sources::{BatchSource, Sharded};
 use polyglow_predict::device::instructions;
@@ -108,6 +109,7 @@ impl<'a, T: Task> Session<'a, T> {
         state.program = Some(Program::this());
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
+        check_changes(&**task.source()).map_err(Into::into)?;
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, training.plan.d_model)
             .replaced_by(training.schedule.clone());
@@ -179,21 +181,8 @@ impl<'a, T: Task> Session<'a, T> {
         }
     }
 
-    /// Begins an epoch if the next step is one before which the corpora that are trained on change;
-    /// returns whether they do.
-    pub(super) fn begin_mixture(&mut self) -> bool {
-        let changes = self.task.source().changes();
-        if changes.binary_search(&self.state.step).is_err() {
-            return false;
-        }
-        if self.state.position > 0 {
-            self.state.epoch += 1;
-            self.state.position = 0;
-        }
-        true
-    }
-
-    /// Takes the next window of micro-batches and updates the weights once.
+    /// Takes the next window of micro-batches and updates the weights once. Returns whether the corpora
+    /// that are trained on change after this step, so that the next one is of another stream.
     ///
     /// # Errors
     /// A batch cannot be read, or other processes cannot be reached.
@@ -201,7 +190,7 @@ impl<'a, T: Task> Session<'a, T> {
         &mut self,
         batches: &mut BatchStream<Sharded<T::Source>>,
         observer: &mut dyn Observer,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let started = Instant::now();
         let len = self.training.plan.config.train.accumulate_steps;
         let window = Window::take_from(batches, len)?;
@@ -223,7 +212,13 @@ impl<'a, T: Task> Session<'a, T> {
         self.state.tokens += record.num_tokens as u64;
         self.monitor.push(record, window.examples);
         self.stepping += started.elapsed();
-        Ok(())
+        let is_change = self.task.source().changes().contains(&step);
+        // An epoch ends with its corpora.
+        if is_change && self.state.position > 0 {
+            self.state.epoch += 1;
+            self.state.position = 0;
+        }
+        Ok(is_change)
     }
 
     /// The newest batch that the device was given; `None` where it is done with it.
@@ -241,6 +236,19 @@ impl<'a, T: Task> Session<'a, T> {
         let max_epochs = self.training.plan.config.train.max_epochs;
         max_epochs.is_some_and(|epochs| self.state.epoch >= epochs)
     }
+}
+
+/// Makes sure that there is something to train on after each change of the corpora.
+///
+/// # Errors
+/// There is not, or an epoch cannot be planned.
+fn check_changes<S: BatchSource>(source: &S) -> Result<(), S::Error> {
+    for step in source.changes() {
+        if source.plan_in(0, step)?.is_empty() {
+            return Err(DataError::NoBatch.into());
+        }
+    }
+    Ok(())
 }
 
 /// Makes the stepper of a training before its first step, with the training's own update rule, and

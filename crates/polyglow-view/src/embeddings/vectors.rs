@@ -98,7 +98,7 @@ impl Embeddings {
         for (id, vector) in (0..).zip(table.chunks(dim)) {
             // A table may have more rows than the vocabulary has tokens.
             let is_text =
-                tokenizer.token(id).is_some() && !special.is_silent(id) && id != special.unk;
+                tokenizer.token(id).is_some() && !tokenizer.is_silent(id) && id != special.unk;
             indices.push(is_text.then_some(words.len()));
             if is_text {
                 words.push(tokenizer.shown(id));

@@ -5,27 +5,31 @@
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use polyglow_data::config::Content;
 use polyglow_data::corpus::{Corpus, held_out};
+use polyglow_data::file;
 use polyglow_data::lines::Lines;
-use polyglow_predict::group::Group;
-use polyglow_predict::wording::shell_word;
+use polyglow_predict::group::alone;
 use polyglow_train::config::Config;
+use polyglow_train::run::{RunDirectory, sha256};
 
 use super::clean::{self, CleanFiles};
 use super::config::ConfigArgs;
 use super::counts;
-use super::model::ModelArgs;
+use super::model::{LanguageArgs, ModelArgs};
 use super::train::{TrainArgs, train};
 use super::translate::{self, TranslateArgs};
 use crate::failure::{STOPPED, usage, with_hint};
 
 /// The tag that the hint at the end proposes.
 const TAG: &str = "<bt>";
+/// What the name of the table of translations begins with.
+const TABLE: &str = "translations";
+/// The checkpoint that translates.
+const CHECKPOINT: &str = "best";
 
 /// The arguments of `polyglow backtranslate`.
 #[derive(Args)]
@@ -80,7 +84,7 @@ fn share(text: &str) -> Result<f64, String> {
 /// # Errors
 /// The config is wrong, or its model does not translate; the text cannot be read; the training or
 /// the translation fails; a file cannot be written.
-pub(crate) fn run(args: &BacktranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     let config = args.source.load()?;
     if !config.content().is_parallel() {
         let error = anyhow!(
@@ -92,14 +96,11 @@ pub(crate) fn run(args: &BacktranslateArgs, group: &Arc<dyn Group>) -> anyhow::R
     let languages = [src.to_owned(), tgt.to_owned()];
     // Before the training, which takes long.
     Lines::open(&args.mono)?;
-    check_free(&args.out, &languages)?;
-    let Some(model) = reverse_model(args, group)? else {
+    prepare(&args.out, &languages)?;
+    let Some(model) = reverse_model(args)? else {
         return Ok(STOPPED);
     };
-    let table = translate(args, model, group)?;
-    if !group.is_first() {
-        return Ok(0);
-    }
+    let table = translate(args, &model, &languages)?;
     let raw = RawPairs::write(args, &table, &languages)?;
     if args.no_clean {
         raw.keep()?;
@@ -107,59 +108,92 @@ pub(crate) fn run(args: &BacktranslateArgs, group: &Arc<dyn Group>) -> anyhow::R
         clean_pairs(args, &config, &raw, &languages)?;
         raw.remove()?;
     }
+    // Last: as long as it is there, the same command continues.
     fs::remove_file(&table).with_context(|| format!("cannot remove `{}`", table.display()))?;
     print_next(&args.out);
     Ok(0)
 }
 
-/// Makes sure that no pairs were written here before.
+/// Makes the directory, and makes sure that it has no pairs but those of this command, when it was
+/// ended between its last steps.
 ///
 /// # Errors
 /// There are some (exit code 2).
-fn check_free(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
+fn prepare(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+    let mut names = Vec::new();
+    for file in fs::read_dir(dir)? {
+        names.push(file?.file_name().to_string_lossy().into_owned());
+    }
+    let is_table = |name: &String| name.starts_with(TABLE) && name.ends_with(".tsv");
+    let has_table = names.iter().any(is_table);
     for language in languages {
-        let path = dir.join(format!("train.{language}"));
-        if path.exists() {
-            let error = anyhow!("`{}` is there already", path.display());
+        let name = format!("train.{language}");
+        if names.contains(&name) && !has_table {
+            let error = anyhow!("`{}` is there already", dir.join(name).display());
             let hint = "give another directory with `--out`, or remove it";
             return Err(with_hint(usage(error), hint));
         }
     }
-    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))
+    // Files that an earlier command was writing when it was killed.
+    let is_ours = |name: &str| name.starts_with("train.") || name.starts_with("removed.");
+    file::remove_unfinished(dir, is_ours)
+        .with_context(|| format!("cannot clear `{}`", dir.display()))
 }
 
 /// Returns the run of the model that translates in the other direction, which is trained to its end
 /// unless one is named; nothing if the training was interrupted.
-fn reverse_model(
-    args: &BacktranslateArgs,
-    group: &Arc<dyn Group>,
-) -> anyhow::Result<Option<PathBuf>> {
+fn reverse_model(args: &BacktranslateArgs) -> anyhow::Result<Option<PathBuf>> {
     if let Some(run) = &args.model {
         return Ok(Some(run.clone()));
     }
-    let training = train(&TrainArgs::reversed(args.source.clone()), group)?;
+    let training = train(&TrainArgs::reversed(args.source.clone()), &alone())?;
     Ok(training.map(|training| training.run.root().to_owned()))
 }
 
 /// Translates the text into a table with a row for each line, and returns its path.
 fn translate(
     args: &BacktranslateArgs,
-    run: PathBuf,
-    group: &Arc<dyn Group>,
+    run: &Path,
+    [src, tgt]: &[String; 2],
 ) -> anyhow::Result<PathBuf> {
-    let table = args.out.join("translations.tsv");
+    let table = args.out.join(table_name(args, run)?);
     if table.exists() {
-        tracing::info!("the text is translated: {}", table.display());
+        tracing::info!("the text is translated already: `{}`", table.display());
         return Ok(table);
     }
-    let mut model = ModelArgs::of_run(&run, "best", args.source.device.clone());
+    let mut model = ModelArgs::of_run(run, CHECKPOINT, args.source.device.clone());
     model.beam_size = args.beam_size;
-    if args.method == Method::Sample {
-        model.overrides.push("search.method=sample".to_owned());
-    }
-    let translation = TranslateArgs::resumed_table(model, args.mono.clone(), table.clone());
-    translate::run(&translation, group)?;
+    let method = match args.method {
+        Method::Beam => "beam",
+        Method::Sample => "sample",
+    };
+    model.overrides.push(format!("search.method={method}"));
+    let languages = LanguageArgs {
+        from: Some(tgt.clone()),
+        to: Some(src.clone()),
+    };
+    let translation =
+        TranslateArgs::resumed_table(model, languages, args.mono.clone(), table.clone());
+    translate::run(&translation, &alone())?;
     Ok(table)
+}
+
+/// The name of the table of translations: all that decides them is in it, so that no table of
+/// another text or model is taken for this one.
+fn table_name(args: &BacktranslateArgs, run: &Path) -> anyhow::Result<String> {
+    let checkpoint = RunDirectory::existing(run)?.weights(CHECKPOINT)?.0;
+    let mono = fs_err::read(&args.mono)?;
+    let is_sampled = args.method == Method::Sample;
+    let decided_by = (
+        checkpoint.model_hash(),
+        sha256(&mono),
+        is_sampled,
+        args.beam_size,
+    );
+    let mut hash = sha256(&serde_json::to_vec(&decided_by)?);
+    hash.truncate(8);
+    Ok(format!("{TABLE}-{hash}.tsv"))
 }
 
 /// The pairs before they are cleaned, in two files.
@@ -196,9 +230,7 @@ impl RawPairs {
             let row = row?;
             let Row { line, score, text } = Row::parse(&row)
                 .with_context(|| format!("`{}` is no table of translations", table.display()))?;
-            let Some(target) = line_at(&mut mono, line)? else {
-                break;
-            };
+            let target = line_at(&mut mono, line)?;
             if text.trim().is_empty() || target.trim().is_empty() {
                 continue;
             }
@@ -261,14 +293,17 @@ impl<'r> Row<'r> {
     }
 }
 
-/// Reads on to a line of a file, counted from 1; `None` behind its end.
-fn line_at(lines: &mut Lines, number: u64) -> anyhow::Result<Option<String>> {
-    while lines.line() + 1 < number {
-        if lines.next().transpose()?.is_none() {
-            return Ok(None);
+/// Reads on to a line of a file, counted from 1.
+///
+/// # Errors
+/// The file ends before.
+fn line_at(lines: &mut Lines, number: u64) -> anyhow::Result<String> {
+    while let Some(text) = lines.next().transpose()? {
+        if lines.line() == number {
+            return Ok(text);
         }
     }
-    Ok(lines.next().transpose()?)
+    bail!("`{}` has no line {number}", lines.path().display())
 }
 
 /// Returns the score of the worst translation among the share to keep.
@@ -279,7 +314,8 @@ fn least_score(table: &Path, keep: f64) -> anyhow::Result<f64> {
     let mut scores = Vec::new();
     for row in Lines::open(table)? {
         let row = row?;
-        scores.extend(Row::parse(&row).map(|row| row.score));
+        let row = Row::parse(&row).filter(|row| !row.text.trim().is_empty());
+        scores.extend(row.map(|row| row.score));
     }
     scores.sort_unstable_by(|left, right| right.total_cmp(left));
     let num_kept = (scores.len() as f64 * keep).ceil() as usize;
@@ -306,10 +342,8 @@ fn clean_pairs(
 fn print_next(dir: &Path) {
     let path = dir.join("train");
     tracing::info!(
-        "train with them, as one of several corpora: \
-         data.train = [{{ path = \"...\" }}, {{ path = \"{}\", tag = \"{TAG}\" }}]; \
-         `polyglow help config data.train` explains the keys of a corpus ({})",
-        path.display(),
-        shell_word(&path)
+        "to train with them, name them beside the text that there is: data.train = [{{ path = \"...\" }}, {{ path = \"{}\", \
+         tag = \"{TAG}\" }}]",
+        path.display()
     );
 }

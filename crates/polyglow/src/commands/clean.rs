@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::pairs::{Pairs, PairsArgs};
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-use explain::Place;
+use explain::LinePosition;
 
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
@@ -40,8 +40,9 @@ pub(crate) struct CleanArgs {
     dry_run: bool,
     /// Write nothing, and say what becomes of the pair in this line, and why: `17`, or
     /// `data/train.en:17` as reports name it; may be repeated
-    #[arg(long, value_name = "LINE", conflicts_with_all = ["out", "dry_run", "json"], value_parser = Place::parse)]
-    explain: Vec<Place>,
+    #[arg(long, value_name = "LINE", value_parser = LinePosition::parse)]
+    #[arg(conflicts_with_all = ["out", "dry_run", "json"])]
+    explain: Vec<LinePosition>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,

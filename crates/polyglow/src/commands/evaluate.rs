@@ -96,7 +96,11 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let search = args.model.search(&plan, 1)?;
     let config = &plan.config;
     let split = find_split(config, &args.split)?;
-    let corpus = RunDirectory::existing(&args.model.run)?.open_set(config, split)?;
+    args.languages.check_set(&args.model, config, split)?;
+    let mut corpus = RunDirectory::existing(&args.model.run)?.open_set(config, split)?;
+    if split == Split::Train {
+        corpus = corpus.with_languages_of(&config.data.tags());
+    }
     let held_out = HeldOut::read(&corpus)?;
     let pairs = held_out.pairs();
     let points = scores_pointing(args.alignments.as_deref(), &plan)?;

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use polyglow_data::config::{DataConfig, Direction};
+use polyglow_data::config::{DataConfig, Direction, Split};
+use polyglow_metrics::TokenizerChoice;
 use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
 use polyglow_predict::group::{Group, alone};
 use polyglow_train::Plan;
+use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, TrainedModel};
 
 use super::counts;
@@ -25,6 +27,17 @@ pub(crate) const FREE_KEYS: [&str; 7] = [
     "train.max_tokens=",
     "train.rank_timeout=",
 ];
+
+/// A pair of languages in words, with the tags that stand for them.
+fn described(direction: &Direction) -> String {
+    let Direction { src, tgt, tags } = direction;
+    let with_tag = |language: &str, tag: Option<&String>| match tag {
+        Some(tag) => format!("`{language}` (`{tag}`)"),
+        None => format!("`{language}`"),
+    };
+    let src = with_tag(src, tags.src.first());
+    format!("{src} to {}", with_tag(tgt, tags.tgt.as_ref()))
+}
 
 /// Which model to use, and how.
 #[derive(Args, Clone)]
@@ -57,11 +70,11 @@ pub(super) struct LanguageArgs {
     /// Language to translate from, of a model that was trained for several: as a corpus of
     /// `data.train` names it in `src`, or its tag [default: `data.src`]
     #[arg(long, value_name = "LANGUAGE")]
-    from: Option<String>,
+    pub(super) from: Option<String>,
     /// Language to translate to, of a model that was trained for several: as a corpus of
     /// `data.train` names it in `tgt`, or its tag [default: `data.tgt`]
     #[arg(long, value_name = "LANGUAGE")]
-    to: Option<String>,
+    pub(super) to: Option<String>,
 }
 
 impl LanguageArgs {
@@ -71,11 +84,12 @@ impl LanguageArgs {
     /// The model was not trained to translate between them (exit code 2).
     fn choose(&self, data: &mut DataConfig) -> anyhow::Result<()> {
         let Self { from, to } = self;
-        if from.is_none() && to.is_none() {
+        let directions = data.directions();
+        // Where no language is named, what is asked for cannot be checked.
+        if (from.is_none() && to.is_none()) || directions.is_empty() {
             return Ok(());
         }
-        let directions = data.directions();
-        let is_meant = |direction: &&Direction| {
+        let matches = |direction: &&Direction| {
             let Direction { src, tgt, tags } = direction;
             from.as_ref()
                 .is_none_or(|from| from == src || tags.src.contains(from))
@@ -85,15 +99,12 @@ impl LanguageArgs {
         };
         // Of several the run's own comes first, and its own languages are meant where one is left
         // open.
-        let Some(direction) = directions.iter().find(is_meant) else {
+        let Some(direction) = directions.iter().find(matches) else {
             let error = usage(anyhow!(
                 "the model was not trained to translate {}",
-                self.wish()
+                self.requested()
             ));
-            let known: Vec<String> = directions
-                .iter()
-                .map(|Direction { src, tgt, .. }| format!("`{src}` to `{tgt}`"))
-                .collect();
+            let known: Vec<String> = directions.iter().map(described).collect();
             return Err(with_hint(
                 error,
                 format!("it translates {}", known.join(", ")),
@@ -103,8 +114,39 @@ impl LanguageArgs {
         Ok(())
     }
 
-    /// The languages that were asked for, in words.
-    fn wish(&self) -> String {
+    /// Checks that a set is in the requested languages, as far as the names of files tell them: both
+    /// sides of a TSV file are of the run's own languages.
+    ///
+    /// # Errors
+    /// It cannot be (exit code 2).
+    pub(super) fn check_set(
+        &self,
+        model: &ModelArgs,
+        config: &Config,
+        split: Split<'_>,
+    ) -> anyhow::Result<()> {
+        let own = RunDirectory::existing(&model.run)?.config()?;
+        let is_named = |set: &String| set.starts_with("data.");
+        let is_other = own.data.languages().ok() != config.data.languages().ok();
+        if split == Split::Train || !is_other || model.overrides.iter().any(is_named) {
+            return Ok(());
+        }
+        let is_by_language = config.data.is_by_language(split);
+        if is_by_language {
+            return Ok(());
+        }
+        let error = usage(anyhow!(
+            "the set is in the languages of the run's own config, not {}",
+            self.requested()
+        ));
+        Err(with_hint(
+            error,
+            "name one in these languages, as in `--set data.test=FILE`",
+        ))
+    }
+
+    /// The requested languages, in words.
+    fn requested(&self) -> String {
         let from = self.from.iter().map(|from| format!("from `{from}`"));
         let to = self.to.iter().map(|to| format!("to `{to}`"));
         from.chain(to).collect::<Vec<_>>().join(" ")
@@ -170,7 +212,18 @@ impl ModelArgs {
         let mut config = run.config_with(&overrides)?;
         config.device = self.device.clone().unwrap_or(config.device);
         if let Some(languages) = languages {
+            let [_, before] = config
+                .data
+                .named_languages()
+                .map(|name| name.map(str::to_owned));
             languages.choose(&mut config.data)?;
+            let is_named = |set: &String| set.starts_with("train.tokenize=");
+            // What BLEU cuts depends on the language that is written.
+            if config.data.named_languages()[1] != before.as_deref()
+                && !overrides.iter().any(is_named)
+            {
+                config.train.tokenize = TokenizerChoice::Auto;
+            }
         }
         Ok(Plan::for_rank(config, group)?)
     }

@@ -177,8 +177,8 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
             _ => (None, PathBuf::from(text)),
         };
         let directions = match pair {
-            Some(pair) => vec![direction_of(pair, &path)?],
-            None => directions_of_run(&path)?,
+            Some(pair) => vec![direction_of(pair, &path, &args.overrides)?],
+            None => directions_of_run(&path, &args.overrides)?,
         };
         let mut model = ModelArgs::of_run(&path, &args.checkpoint, args.device.clone());
         model.beam_size = args.beam_size;
@@ -215,10 +215,29 @@ fn check_different(models: &[Model], src: &str, tgt: &str) -> anyhow::Result<()>
     ))
 }
 
-/// The languages of a pair such as `en-de`, with the tags of the run's own languages.
-fn direction_of(pair: &str, path: &Path) -> anyhow::Result<Direction> {
+/// The languages of a pair such as `en-de`: those of the run that have these names, or other names of
+/// the only ones that it has.
+///
+/// # Errors
+/// The run has several pairs of languages, and none of these names (exit code 2).
+fn direction_of(pair: &str, path: &Path, overrides: &[String]) -> anyhow::Result<Direction> {
     let (src, tgt) = languages_of(pair)?;
-    let config = RunDirectory::existing(path)?.config()?;
+    let config = RunDirectory::existing(path)?.config_with(overrides)?;
+    let directions = config.data.directions();
+    let is_same = |known: &&Direction| known.src == src && known.tgt == tgt;
+    if let Some(known) = directions.iter().find(is_same) {
+        return Ok(known.clone());
+    }
+    if directions.len() > 1 {
+        let run = path.display();
+        let error = usage(anyhow!(
+            "`{run}` was not trained to translate from `{src}` to `{tgt}`"
+        ));
+        return Err(with_hint(
+            error,
+            "without a name in front it serves all languages that it knows",
+        ));
+    }
     Ok(Direction {
         src,
         tgt,
@@ -230,10 +249,17 @@ fn direction_of(pair: &str, path: &Path) -> anyhow::Result<Direction> {
 ///
 /// # Errors
 /// It does not translate, or names none.
-fn directions_of_run(path: &Path) -> anyhow::Result<Vec<Direction>> {
-    let config = RunDirectory::existing(path)?.config()?;
+fn directions_of_run(path: &Path, overrides: &[String]) -> anyhow::Result<Vec<Direction>> {
+    let config = RunDirectory::existing(path)?.config_with(overrides)?;
     check_config(path, &config, TaskFacts::translates)?;
-    let directions = config.data.directions();
+    let mut directions: Vec<Direction> = Vec::new();
+    for direction in config.data.directions() {
+        // Of several kinds of one language, such as a formal one, the first is served.
+        let is_same = |other: &Direction| other.src == direction.src && other.tgt == direction.tgt;
+        if !directions.iter().any(is_same) {
+            directions.push(direction);
+        }
+    }
     if directions.is_empty() {
         let run = path.display();
         let error = usage(anyhow!(

@@ -85,10 +85,15 @@ pub(crate) struct TranslateArgs {
 impl TranslateArgs {
     /// The translation of a file into a table, in the form of `--format tsv`, which continues where
     /// an earlier one was ended.
-    pub(super) fn resumed_table(model: ModelArgs, file: PathBuf, table: PathBuf) -> Self {
+    pub(super) fn resumed_table(
+        model: ModelArgs,
+        languages: LanguageArgs,
+        file: PathBuf,
+        table: PathBuf,
+    ) -> Self {
         Self {
             model,
-            languages: LanguageArgs::default(),
+            languages,
             file: Some(file),
             output: Some(table),
             resume: true,

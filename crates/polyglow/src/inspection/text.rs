@@ -6,12 +6,13 @@ mod report;
 
 use std::collections::{HashMap, HashSet};
 
-use polyglow_data::config::{DataConfig, Split, TargetKind};
+use polyglow_data::config::{DataConfig, Direction, Split, TargetKind};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::example::{Candidate, CorpusReport, Filter, Reason, SideReport};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
+use polyglow_data::pair_tags::PairTags;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_train::Plan;
 
@@ -70,9 +71,10 @@ pub(super) fn read_splits(
     tokenizers: &Tokenizers,
 ) -> Result<TextReport, DataError> {
     let data = &plan.config.data;
-    let languages = match data.languages() {
-        Ok((src, tgt)) => [src.to_owned(), tgt.to_owned()],
-        Err(_) => Default::default(),
+    // Text of several pairs of languages is compared with none of them.
+    let languages = match &data.directions()[..] {
+        [Direction { src, tgt, .. }] => [src.clone(), tgt.clone()],
+        _ => Default::default(),
     };
     let setting = Setting {
         plan,
@@ -206,7 +208,7 @@ impl Setting<'_> {
                 } else {
                     // A pair that the filter lets through is longer than the cache can store.
                     let reason = self
-                        .reason(filter.as_deref(), &pair)?
+                        .reason(filter.as_deref(), &pair, part.tags())?
                         .unwrap_or(Reason::TOO_LONG);
                     reader.leave_out(reason, &of_part.name, line, &pair);
                 }
@@ -230,12 +232,19 @@ impl Setting<'_> {
         &self,
         filter: Option<&dyn Filter>,
         pair: &Pair,
+        tags: &PairTags,
     ) -> Result<Option<Reason>, DataError> {
+        // An empty side has no tags.
+        let with_tags = |tokens: usize, num_tags: usize| {
+            if tokens == 0 { 0 } else { tokens + num_tags }
+        };
         let tgt_len = num_tokens(&pair.tgt, &self.tokenizers.tgt)?;
+        let tgt_len = with_tags(tgt_len, tags.tgt.iter().len());
         let src_len = if self.plan.content.is_text_of_targets() {
             tgt_len
         } else {
-            num_tokens(&pair.src, &self.tokenizers.src)?
+            let src_len = num_tokens(&pair.src, &self.tokenizers.src)?;
+            with_tags(src_len, tags.src.len())
         };
         let candidate = Candidate {
             pair,
@@ -271,7 +280,7 @@ impl Setting<'_> {
                     line += 1;
                     reader.see(&file, line, &pair, true);
                     self.count_changes(&mut reader, &pair)?;
-                    if let Some(reason) = self.reason(filter.as_deref(), &pair)? {
+                    if let Some(reason) = self.reason(filter.as_deref(), &pair, part.tags())? {
                         reader.leave_out(reason, &file, line, &pair);
                     }
                     all.push((file.clone(), line, pair));

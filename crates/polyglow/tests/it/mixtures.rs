@@ -125,7 +125,7 @@ fn a_model_of_several_languages_writes_the_one_that_is_asked_for_and_no_tag() {
     let error = sandbox.fail(2, &["translate", "run", "input", "--to", "it"]);
     assert!(
         error.contains("the model was not trained to translate to `it`")
-            && error.contains("it translates `en` to `de`, `en` to `fr`"),
+            && error.contains("it translates `en` to `de` (`<2de>`), `en` to `fr` (`<2fr>`)"),
         "{error}"
     );
     let error = sandbox.fail(
@@ -140,6 +140,12 @@ fn a_model_of_several_languages_writes_the_one_that_is_asked_for_and_no_tag() {
     // Scores are those of the text.
     let scores = sandbox.json(&["evaluate", "run", "--json"]);
     assert_eq!(scores["exact_match"], 1.0, "{scores}");
+    // The columns of that file are English and German.
+    let error = sandbox.fail(2, &["evaluate", "run", "--to", "fr"]);
+    assert!(
+        error.contains("the set is in the languages of the run's own config, not to `fr`"),
+        "{error}"
+    );
     let french = ["--to", "fr", "--set", "data.test=test_fr.tsv"];
     let arguments = [&["evaluate", "run", "--json"], &french[..]].concat();
     let scores = sandbox.json(&arguments);
@@ -161,6 +167,14 @@ fn a_model_of_several_languages_writes_the_one_that_is_asked_for_and_no_tag() {
     let log_prob = |record: &Value| record["log_prob"].as_f64().expect("a number");
     assert!(log_prob(&record) > -0.5, "{record}");
     assert!(log_prob(&scored(&[])) < -3.0, "{record}");
+
+    // What leaves the program would not know the tags.
+    let error = sandbox.fail(2, &["export", "run", "--to", "ctranslate2", "--out", "out"]);
+    assert!(
+        error.contains("texts of this model begin with `<2de>`"),
+        "{error}"
+    );
+    assert!(!sandbox.path().join("out").exists());
 
     // A search gives the same log-probability: its first token is free.
     let table = translated(&["--to", "fr", "--format", "jsonl"]);
@@ -249,6 +263,19 @@ fn back_translations_are_made_cleaned_and_trained_with() {
         .map(|file| file.expect("it is there").file_name().display().to_string())
         .collect();
     assert_eq!(left.len(), 4, "{left:?}");
+    // A command that ends between its last steps, here because the report cannot be written, continues
+    // with what is there.
+    let report = sandbox.path().join("ended/report.json/in-the-way");
+    fs::create_dir_all(&report).expect("it can be made");
+    let mut ended = arguments;
+    ended[5] = "ended";
+    sandbox.fail(1, &ended);
+    assert!(sandbox.path().join("ended/train.en").exists());
+    fs::remove_dir_all(sandbox.path().join("ended/report.json")).expect("it can be removed");
+    sandbox.succeed(&ended);
+    assert_eq!(read("ended/train.en"), src);
+    assert_eq!(read("ended/train.de"), tgt);
+
     // The model of the other direction is a run like any other.
     assert!(Path::new(&sandbox.path().join("runs/tiny-reverse")).is_dir());
     write(&sandbox, "german", "four-de one-de\n");
@@ -257,6 +284,21 @@ fn back_translations_are_made_cleaned_and_trained_with() {
 
     let error = sandbox.fail(2, &arguments);
     assert!(error.contains("`bt/train.en` is there already"), "{error}");
+    // The forward model reads the other language.
+    let wrong = [
+        "backtranslate",
+        "tiny.toml",
+        "--mono",
+        "mono.de",
+        "--out",
+        "wrong",
+    ];
+    sandbox.train("forward", &["data.train=de.tsv", "train.max_steps=2"]);
+    let error = sandbox.fail(2, &[&wrong[..], &["--model", "forward"]].concat());
+    assert!(
+        error.contains("the model was not trained to translate from `de` to `en`"),
+        "{error}"
+    );
     // With what the model is least sure of left out, by the run that is there.
     let more = [
         "backtranslate",

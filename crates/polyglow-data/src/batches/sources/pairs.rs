@@ -22,8 +22,8 @@ pub struct PairSource {
 
 impl PairSource {
     /// Makes batches of the pairs of `cache`; with `links` also the attention that their alignments
-    /// call for. With BPE dropout, noise or an augmentation batches have no links, because these are
-    /// between the tokens of the text.
+    /// call for. With BPE dropout or an augmentation batches have no links, because these are between the
+    /// tokens of the text; neither have examples with noise.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if a tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -57,7 +57,7 @@ impl BatchSource for PairSource {
     fn plan_in(&self, epoch: u64, step: u64) -> Result<EpochPlan, DataError> {
         let parts = self.cached.cache.parts_in(step);
         let positions = |example| padded(&self.cached.config, self.cached.lengths(example));
-        self.cached.plan_of(&parts, epoch, positions)
+        self.cached.plan_parts(&parts, epoch, positions)
     }
 
     fn changes(&self) -> Vec<u64> {
@@ -77,7 +77,11 @@ impl BatchSource for PairSource {
         if !self.links || !self.cached.has_tokens_of_cache() {
             return Ok(batch);
         }
-        let links = items.iter().map(|&example| cache.links(example));
+        // The words of a source have moved where there is noise.
+        let links = items.iter().map(|&example| match cache.noise(example) {
+            Some(_) => Ok(Vec::new()),
+            None => cache.links(example),
+        });
         Ok(batch.with_links(&links.collect::<Result<Vec<_>, _>>()?))
     }
 

@@ -318,7 +318,14 @@ impl Part {
             hasher.update(b"reversed");
         }
         if !self.tags.is_empty() {
-            hasher.update(format!("tags {:?}", self.tags));
+            let PairTags { src, tgt } = &self.tags;
+            hasher.update(b"tags");
+            for tag in src {
+                hasher.update(format!("source {tag}\n"));
+            }
+            if let Some(tag) = tgt {
+                hasher.update(format!("target {tag}\n"));
+            }
         }
         match &self.alignments {
             None => {}

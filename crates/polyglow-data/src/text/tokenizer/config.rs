@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::own_tokens::own_token_problem;
 use crate::config::wrong;
 use crate::error::DataError;
-use crate::special::TOKENS;
 
 /// The `[tokenizer]` table: how text is split into tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -164,18 +164,24 @@ impl TokenizerConfig {
     /// [`DataError::Config`] if nothing would be left of the vocabulary.
     #[cfg(feature = "training")]
     pub(crate) fn with_room_for(&self, count: usize) -> Result<Self, DataError> {
-        let smaller = Self {
-            vocab_size: self.vocab_size.saturating_sub(count),
-            ..self.clone()
-        };
-        match smaller.validate() {
-            Ok(()) => Ok(smaller),
-            Err(DataError::Config { key, problem }) if key == "tokenizer.vocab_size" => {
-                let problem = format!("{problem}, without {count} tags");
-                Err(wrong("tokenizer.vocab_size", problem))
-            }
-            Err(error) => Err(error),
+        let smallest = self.smallest_size() + count;
+        if self.vocab_size < smallest {
+            let problem = format!(
+                "must be at least {smallest} with {count} tags and {} symbols, not {}",
+                self.symbols.len(),
+                self.vocab_size
+            );
+            return Err(wrong("tokenizer.vocab_size", problem));
         }
+        Ok(Self {
+            vocab_size: self.vocab_size - count,
+            ..self.clone()
+        })
+    }
+
+    /// The smallest vocabulary of this kind with these symbols.
+    fn smallest_size(&self) -> usize {
+        self.kind.smallest_vocab() + self.symbols.len()
     }
 
     /// Checks that each symbol is a word, and none is there twice.
@@ -207,7 +213,7 @@ impl TokenizerConfig {
     /// [`DataError::Config`] names the first key with a wrong value.
     pub fn validate(&self) -> Result<(), DataError> {
         self.validate_symbols()?;
-        let smallest = self.kind.smallest_vocab() + self.symbols.len();
+        let smallest = self.smallest_size();
         if self.vocab_size < smallest || self.vocab_size > 1 << 24 {
             let problem = format!(
                 "must lie in {smallest}..={} for kind \"{}\", not {}",
@@ -249,14 +255,4 @@ impl TokenizerConfig {
             _ => Ok(()),
         }
     }
-}
-
-/// Says what is wrong with the spelling of a tag or symbol; `None` if nothing is.
-pub(crate) fn own_token_problem(token: &str) -> Option<String> {
-    if token.is_empty() || token.contains(char::is_whitespace) {
-        return Some(format!("has `{token}`, which is not a single word"));
-    }
-    TOKENS
-        .contains(&token)
-        .then(|| format!("has `{token}`, which is a special token of every vocabulary"))
 }

@@ -1,12 +1,10 @@
 //! Making tokenizers: learned from a corpus, read from a vocabulary, or of labels.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
-use tokenizers::AddedToken;
-
 use super::config::{TokenizerConfig, VocabFiles};
-use super::guard::guarded;
 use super::{Tokenizer, Tokenizers};
 use crate::config::{SourceKind, TargetKind};
 use crate::corpus::Corpus;
@@ -55,24 +53,6 @@ impl Tokenizer {
             None => vocabulary::learn(config, lines, progress)?,
         };
         Self::new(inner, config.kind.name())?.with_symbols(&config.symbols)
-    }
-
-    /// Adds symbols that are found in text, each with an id behind all others unless it has one.
-    fn with_symbols(self, symbols: &[String]) -> Result<Self, DataError> {
-        if symbols.is_empty() {
-            return Ok(self);
-        }
-        let tokens = symbols.iter().map(|symbol| {
-            AddedToken::from(symbol.as_str(), false)
-                .normalized(false)
-                .lstrip(true)
-                .rstrip(true)
-        });
-        let Self {
-            mut inner, name, ..
-        } = self;
-        guarded(&name, || inner.add_tokens(tokens))?;
-        Self::new(inner, &name)
     }
 
     /// Makes the tokenizer of a set of labels: a whole label is one token.
@@ -127,10 +107,9 @@ impl Tokenizers {
         let [src_tags, tgt_tags] = corpus.tags();
         let all_tags = different(&src_tags, &tgt_tags);
         match &config.path {
-            Some(path) if path.is_dir() => Self::load(path),
             Some(path) => {
-                let tokenizer = Tokenizer::adopt(path)?.with_symbols(&config.symbols)?;
-                Ok(Self::shared(tokenizer.with_tags(&all_tags)?))
+                let adopted = Self::adopt(path, &config.symbols)?.in_order(corpus.is_reversed());
+                adopted.with_tags([&src_tags, &tgt_tags])
             }
             None if config.shared => {
                 let config = config.with_room_for(all_tags.len())?;
@@ -142,7 +121,7 @@ impl Tokenizers {
                 Ok(Self::shared(tokenizer.with_tags(&all_tags)?))
             }
             None => {
-                let (src_config, tgt_config) = per_side(config);
+                let [src_config, tgt_config] = per_side(config, corpus.is_reversed());
                 let sources = corpus.pairs().map(|pair| Ok(pair?.src));
                 let src_config = src_config.with_room_for(src_tags.len())?;
                 let src = Tokenizer::train(&src_config, sources, progress)?;
@@ -157,6 +136,57 @@ impl Tokenizers {
         }
     }
 
+    /// Reads the tokenizers at a path, a file for both sides or a folder, with these symbols.
+    fn adopt(path: &Path, symbols: &[String]) -> Result<Self, DataError> {
+        if !path.is_dir() {
+            let tokenizer = Tokenizer::adopt(path)?;
+            return Ok(Self::shared(tokenizer.with_symbols(symbols)?));
+        }
+        Self::load(path)?.map(|_, tokenizer| tokenizer.with_symbols(symbols))
+    }
+
+    /// Gives both vocabularies the tags of their sides, or a shared one all of them.
+    fn with_tags(self, [src, tgt]: [&[String]; 2]) -> Result<Self, DataError> {
+        if self.is_shared() {
+            let all = different(src, tgt);
+            return self.map(|_, tokenizer| tokenizer.with_tags(&all));
+        }
+        self.map(|is_src, tokenizer| tokenizer.with_tags(if is_src { src } else { tgt }))
+    }
+
+    /// Changes the tokenizers: `change` is called with whether it is that of the source, and once for
+    /// a shared one.
+    fn map(
+        self,
+        change: impl Fn(bool, Tokenizer) -> Result<Tokenizer, DataError>,
+    ) -> Result<Self, DataError> {
+        let is_shared = self.is_shared();
+        let Self { src, tgt } = self;
+        let only = "tokenizers that were just read have no other owner";
+        if is_shared {
+            drop(tgt);
+            return Ok(Self::shared(change(
+                true,
+                Arc::into_inner(src).expect(only),
+            )?));
+        }
+        Ok(Self {
+            src: Arc::new(change(true, Arc::into_inner(src).expect(only))?),
+            tgt: Arc::new(change(false, Arc::into_inner(tgt).expect(only))?),
+        })
+    }
+
+    /// Exchanges the sides if the text is read in reverse.
+    fn in_order(self, is_reversed: bool) -> Self {
+        if !is_reversed {
+            return self;
+        }
+        Self {
+            src: self.tgt,
+            tgt: self.src,
+        }
+    }
+
     /// Loads or trains the tokenizer of labeled texts, and makes that of the labels that occur.
     fn train_labeled(
         config: &TokenizerConfig,
@@ -164,8 +194,8 @@ impl Tokenizers {
         progress: &mut Progress,
     ) -> Result<Self, DataError> {
         let src = match &config.path {
-            Some(path) if path.is_dir() => return Self::load(path),
-            Some(path) => Tokenizer::adopt(path)?,
+            Some(path) if path.is_dir() => return Self::adopt(path, &config.symbols),
+            Some(path) => Tokenizer::adopt(path)?.with_symbols(&config.symbols)?,
             None => Tokenizer::train(config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?,
         };
         Self::with_labels(Arc::new(src), corpus)
@@ -209,17 +239,17 @@ fn different(src: &[String], tgt: &[String]) -> Vec<String> {
     src.iter().chain(only_tgt).cloned().collect()
 }
 
-/// The configurations for training each side separately.
-fn per_side(config: &TokenizerConfig) -> (TokenizerConfig, TokenizerConfig) {
-    let mut src = config.clone();
-    let mut tgt = config.clone();
-    if let Some(VocabFiles::Sides {
-        src: src_vocab,
-        tgt: tgt_vocab,
-    }) = &config.vocab
-    {
-        src.vocab = Some(VocabFiles::One(src_vocab.clone()));
-        tgt.vocab = Some(VocabFiles::One(tgt_vocab.clone()));
+/// The configs for training each side by itself. The vocabularies of a config are of the sides as the
+/// text has them.
+fn per_side(config: &TokenizerConfig, is_reversed: bool) -> [TokenizerConfig; 2] {
+    let mut sides = [config.clone(), config.clone()];
+    if let Some(VocabFiles::Sides { src, tgt }) = &config.vocab {
+        for (side, vocab) in sides.iter_mut().zip([src, tgt]) {
+            side.vocab = Some(VocabFiles::One(vocab.clone()));
+        }
     }
-    (src, tgt)
+    if is_reversed {
+        sides.reverse();
+    }
+    sides
 }

@@ -12,15 +12,15 @@ use crate::failure::usage;
 
 /// A line of the text: `17`, or `data/train.en:17` of one of several corpora.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct LinePosition {
     /// The name of the corpus, as reports have it; the only one if it is missing.
     part: Option<String>,
     /// Counted from 1.
     line: u64,
 }
 
-impl Place {
-    /// Reads a place.
+impl LinePosition {
+    /// Reads a position.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (part, line) = match text.rsplit_once(':') {
             Some((part, line)) => (Some(part.to_owned()), line),
@@ -29,26 +29,26 @@ impl Place {
         match line.parse() {
             Ok(line) if line > 0 => Ok(Self { part, line }),
             _ => Err(
-                "a place is the number of a line, or a file and that: `data/train.en:17`"
+                "a position is the number of a line, or a file and that: `data/train.en:17`"
                     .to_owned(),
             ),
         }
     }
 }
 
-/// Prints what becomes of the pairs at some places.
+/// Prints what becomes of the pairs at some positions.
 ///
 /// # Errors
-/// There is no such place (exit code 2); the text cannot be read.
+/// There is no such position (exit code 2); the text cannot be read.
 pub(super) fn print(
     out: &mut impl Write,
     cleaning: &Cleaning,
     corpus: &Corpus,
-    places: &[Place],
+    positions: &[LinePosition],
 ) -> anyhow::Result<()> {
-    for place in places {
-        let (name, index, pair) = find(cleaning, corpus, place)?;
-        writeln!(out, "{name}:{}", place.line)?;
+    for position in positions {
+        let (name, index, pair) = find(cleaning, corpus, position)?;
+        writeln!(out, "{name}:{}", position.line)?;
         let explanation = cleaning.explain(index, &pair);
         write(out, &pair, &explanation)?;
         if let Some(first) = explanation.first {
@@ -58,14 +58,14 @@ pub(super) fn print(
     Ok(())
 }
 
-/// Returns the name of the corpus of a place, the number of its pair, and the pair.
+/// Returns the name of the corpus of a position, the number of its pair, and the pair.
 fn find(
     cleaning: &Cleaning,
     corpus: &Corpus,
-    place: &Place,
+    position: &LinePosition,
 ) -> anyhow::Result<(String, u64, Pair)> {
     let names: Vec<String> = corpus.parts().iter().map(|part| part.name()).collect();
-    let part = match &place.part {
+    let part = match &position.part {
         None if names.len() == 1 => Some(0),
         None => None,
         Some(name) => names.iter().position(|known| known == name),
@@ -75,18 +75,18 @@ fn find(
         return Err(usage(anyhow!(
             "name the line by one of the files `{known}`, as in `{}:{}`",
             names[0],
-            place.line
+            position.line
         )));
     };
-    let skipped = usize::try_from(place.line - 1).unwrap_or(usize::MAX);
+    let skipped = usize::try_from(position.line - 1).unwrap_or(usize::MAX);
     let Some(pair) = corpus.parts()[part].pairs()?.nth(skipped) else {
         return Err(usage(anyhow!(
             "`{}` has no line {}",
             names[part],
-            place.line
+            position.line
         )));
     };
-    let index = cleaning.start(part) + place.line - 1;
+    let index = cleaning.start(part) + position.line - 1;
     Ok((names[part].clone(), index, pair?))
 }
 
@@ -168,14 +168,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_line_with_or_without_its_file() {
-        let place = Place::parse("C:/data/train.en:17").expect("it is one");
+    fn a_position_is_a_line_with_or_without_its_file() {
+        let position = LinePosition::parse("C:/data/train.en:17").expect("it is one");
         assert_eq!(
-            (place.part.as_deref(), place.line),
+            (position.part.as_deref(), position.line),
             (Some("C:/data/train.en"), 17)
         );
-        let place = Place::parse("3").expect("it is one");
-        assert_eq!((place.part, place.line), (None, 3));
-        assert!(Place::parse("0").is_err() && Place::parse("train.en").is_err());
+        let position = LinePosition::parse("3").expect("it is one");
+        assert_eq!((position.part, position.line), (None, 3));
+        assert!(LinePosition::parse("0").is_err() && LinePosition::parse("train.en").is_err());
     }
 }

@@ -42,9 +42,15 @@ pub(super) fn write(
     normalization.remove_spaces |= kind == ModelKind::Word;
     // Tokens that were added to the vocabulary by hand have no piece, and ids must not move.
     if pieces.len() != vocab_size {
+        let added = tokenizer["added_tokens"].as_array().into_iter().flatten();
+        let names: Vec<String> = added
+            .filter(|token| token["id"].as_u64() >= Some(pieces.len() as u64))
+            .filter_map(|token| Some(format!("`{}`", token["content"].as_str()?)))
+            .collect();
         return Err(format!(
-            "it has {} tokens beside those of its model",
-            vocab_size.abs_diff(pieces.len())
+            "it has {} tokens beside those of its model: {}",
+            vocab_size.abs_diff(pieces.len()),
+            names.join(", ")
         ));
     }
     let model = Model {
