@@ -40,3 +40,11 @@ use clap::builder::RangedU64ValueParser;
 fn counts() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
+
+/// Reads a share of the whole, for an option of the command line.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a share is more than 0 and at most 1".to_owned()),
+    }
+}

@@ -36,11 +36,17 @@ pub const LANGUAGE: Reason = Reason {
     title: "with a side in another language",
 };
 
+/// The reason of a pair that scores less than others.
+pub const SCORE: Reason = Reason {
+    key: "score",
+    title: "with a low score",
+};
+
 /// Returns every reason for which a pair may be removed, in the order in which they are looked for.
 pub fn reasons() -> impl Iterator<Item = Reason> {
     let rules = RULES.iter().map(|rule| rule.reason);
     let others = [
-        REPEAT, TEST, NEAR_TEST, DUPLICATE, TEMPLATE, LANGUAGE, MISALIGNED, CUT, JOINED,
+        REPEAT, TEST, NEAR_TEST, DUPLICATE, TEMPLATE, LANGUAGE, MISALIGNED, CUT, JOINED, SCORE,
     ];
     rules.chain(others)
 }
@@ -306,6 +312,32 @@ impl Cleaning {
                 true
             }
             Fate::Removed(_) => false,
+        }
+    }
+
+    /// Keeps the best `keep` of the pairs that stay, a share from 0 to 1, by their scores, of which there
+    /// is one for each pair of the corpus. Pairs without a score (NaN) stay.
+    ///
+    /// # Panics
+    /// There are fewer scores than pairs.
+    pub fn keep_best(&mut self, scores: &[f32], keep: f64) {
+        let stays = |fate: &Fate| matches!(fate, Fate::Stays | Fate::StaysSwapped);
+        let mut ranked: Vec<f32> = self
+            .fates
+            .iter()
+            .zip(scores)
+            .filter(|(fate, score)| stays(fate) && !score.is_nan())
+            .map(|(_, score)| *score)
+            .collect();
+        ranked.sort_unstable_by(|left, right| right.total_cmp(left));
+        let num_kept = (ranked.len() as f64 * keep).ceil() as usize;
+        let Some(&least) = num_kept.checked_sub(1).and_then(|last| ranked.get(last)) else {
+            return;
+        };
+        for (index, fate) in self.fates.iter_mut().enumerate() {
+            if stays(fate) && scores[index] < least {
+                *fate = removed_for(SCORE);
+            }
         }
     }
 

@@ -368,6 +368,14 @@ fn a_reversed_corpus_has_its_sides_languages_and_tags_exchanged() {
     assert_eq!(chosen.tags(), data.directions()[1].tags);
 }
 
+/// The corpora of a config.
+fn list(data: &mut DataConfig) -> &mut Vec<WeightedPath> {
+    match &mut data.train {
+        Some(TrainFiles::Weighted(list)) => list,
+        _ => unreachable!("it is a list"),
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_refused_by_its_key() {
     let dir = tempfile::tempdir().unwrap();
@@ -377,12 +385,6 @@ fn what_does_not_go_together_is_refused_by_its_key() {
         change(&mut data);
         data.validate(Content::PAIRS).unwrap_err().to_string()
     };
-    fn list(data: &mut DataConfig) -> &mut Vec<WeightedPath> {
-        match &mut data.train {
-            Some(TrainFiles::Weighted(list)) => list,
-            _ => unreachable!("it is a list"),
-        }
-    }
     for (change, expected) in [
         (
             (&|data: &mut DataConfig| data.tgt_tag = None) as &dyn Fn(&mut DataConfig),

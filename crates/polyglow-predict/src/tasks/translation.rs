@@ -142,7 +142,7 @@ fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
     let tags = runner.tgt_tags()?;
     let mut rows = Vec::with_capacity(pairs.len());
     for (src, tgt) in src.into_iter().zip(tgt) {
-        rows.push(Row::new(src, &tags, tgt, runner.longest));
+        rows.push(Row::new(src, &tags, &tgt, runner.longest));
     }
     Ok(rows)
 }
@@ -161,8 +161,8 @@ struct Row {
 }
 
 impl Row {
-    fn new(mut src: EncodedSource, tags: &[u32], text: Vec<u32>, longest: usize) -> Self {
-        let mut tgt = [tags, &text].concat();
+    fn new(mut src: EncodedSource, tags: &[u32], text: &[u32], longest: usize) -> Self {
+        let mut tgt = [tags, text].concat();
         let is_tgt_cut = tgt.len() > longest;
         let is_src_cut = src.truncate(longest);
         tgt.truncate(longest);

@@ -18,10 +18,10 @@ use polyglow_train::run::{RunDirectory, sha256};
 
 use super::clean::{self, CleanFiles};
 use super::config::ConfigArgs;
-use super::counts;
 use super::model::{LanguageArgs, ModelArgs};
 use super::train::{TrainArgs, train};
 use super::translate::{self, TranslateArgs};
+use super::{counts, share};
 use crate::failure::{STOPPED, usage, with_hint};
 
 /// The tag that the hint at the end proposes.
@@ -67,14 +67,6 @@ pub(crate) struct BacktranslateArgs {
 enum Method {
     Beam,
     Sample,
-}
-
-/// Reads a share of the whole.
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err("a share is more than 0 and at most 1".to_owned()),
-    }
 }
 
 /// Trains a model for the other direction unless there is one, translates the text with it, and
@@ -125,7 +117,13 @@ fn prepare(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
     for file in fs::read_dir(dir)? {
         names.push(file?.file_name().to_string_lossy().into_owned());
     }
-    let is_table = |name: &String| name.starts_with(TABLE) && name.ends_with(".tsv");
+    // What is not translated to its end has another ending.
+    let is_table = |name: &String| {
+        let has_ending = Path::new(name)
+            .extension()
+            .is_some_and(|ending| ending == "tsv");
+        name.starts_with(TABLE) && has_ending
+    };
     let has_table = names.iter().any(is_table);
     for language in languages {
         let name = format!("train.{language}");
@@ -334,7 +332,7 @@ fn clean_pairs(
     let corpus = Corpus::from_files(src, tgt)?;
     let held_out = held_out(&config.data, Content::PAIRS)?;
     let files = CleanFiles::create(&args.out, languages)?;
-    let report = clean::clean(&corpus, &held_out, Some(files))?;
+    let report = clean::clean(&corpus, &held_out, files)?;
     Ok(clean::print(&mut io::stdout().lock(), &report)?)
 }
 

@@ -1,6 +1,7 @@
 //! `polyglow clean`: training text without what is no translation.
 
 mod explain;
+mod scores;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,6 +18,7 @@ use polyglow_data::pair::Pair;
 use serde::Serialize;
 
 use super::pairs::{Pairs, PairsArgs};
+use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 use explain::LinePosition;
@@ -43,6 +45,17 @@ pub(crate) struct CleanArgs {
     #[arg(long, value_name = "LINE", value_parser = LinePosition::parse)]
     #[arg(conflicts_with_all = ["out", "dry_run", "json"])]
     explain: Vec<LinePosition>,
+    /// File with a score for each line of the text, the higher the better, as another program gives
+    /// them; `--keep` says how many pairs stay
+    #[arg(long, value_name = "FILE", requires = "keep", conflicts_with = "score")]
+    scores: Option<PathBuf>,
+    /// Run of a model that translates in this direction: a pair's score is the mean log-probability
+    /// of its target's tokens; `--keep` says how many pairs stay
+    #[arg(long, value_name = "RUN", requires = "keep")]
+    score: Option<PathBuf>,
+    /// Share of the pairs to keep of those that nothing else removes, the best by their scores
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    keep: Option<f64>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -84,8 +97,22 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
         Some(config) => held_out(&config.data, Content::PAIRS)?,
         None => Vec::new(),
     };
+    let mut cleaning = look(&text.corpus, &held_out)?;
+    if let Some(keep) = args.keep {
+        let scores = match (&args.scores, &args.score) {
+            (Some(path), _) => scores::read(path, cleaning.report().pairs)?,
+            (None, Some(run)) => scores::compute(run, &cleaning, &text.corpus)?,
+            (None, None) => {
+                let error = anyhow!("`--keep` is a share by scores, and there are none");
+                return Err(with_hint(
+                    usage(error),
+                    "add `--scores FILE` or `--score RUN`",
+                ));
+            }
+        };
+        cleaning.keep_best(&scores, keep);
+    }
     if !args.explain.is_empty() {
-        let cleaning = look(&text.corpus, &held_out)?;
         return explain::print(
             &mut io::stdout().lock(),
             &cleaning,
@@ -96,7 +123,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     let output = out
         .map(|dir| CleanFiles::create(dir, &text.languages))
         .transpose()?;
-    let report = clean(&text.corpus, &held_out, output)?;
+    let report = finish(&cleaning, &text.corpus, output)?;
     let mut stdout = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -110,19 +137,27 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cleans a corpus, also of sentences of `held_out`, and writes it to files if there are some.
+/// Cleans a corpus, also of sentences of `held_out`, and writes it to files.
 ///
 /// # Errors
 /// A file cannot be read or written.
 pub(super) fn clean(
     corpus: &Corpus,
     held_out: &[Corpus],
+    output: CleanFiles,
+) -> anyhow::Result<Report> {
+    finish(&look(corpus, held_out)?, corpus, Some(output))
+}
+
+/// Writes what stays of a corpus to files, if there are some, and returns what was done.
+fn finish(
+    cleaning: &Cleaning,
+    corpus: &Corpus,
     mut output: Option<CleanFiles>,
 ) -> anyhow::Result<Report> {
-    let cleaning = look(corpus, held_out)?;
     let mut activity = Activity::new();
     activity.show("writing".to_owned());
-    let report = write(&cleaning, corpus, output.as_mut())?;
+    let report = write(cleaning, corpus, output.as_mut())?;
     if let Some(files) = output {
         files.commit(&report)?;
     }

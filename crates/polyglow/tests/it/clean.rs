@@ -311,3 +311,42 @@ fn a_line_is_explained() {
         "{error}"
     );
 }
+
+#[test]
+fn the_best_pairs_by_the_scores_of_a_file_or_a_model_stay() {
+    let sandbox = Sandbox::trained();
+    let pairs: String = "look aaa now\nlook bbb now\nlook ccc now\nlook ddd now\n".to_owned();
+    write(&sandbox, "a.en", &pairs);
+    write(&sandbox, "a.de", "aaa sieh\nbbb sieh\nccc sieh\nddd sieh\n");
+    write(&sandbox, "scores", "0.5\n-1\n3e-1\n0.9\n");
+    let text = ["clean", "--src", "a.en", "--tgt", "a.de", "--keep", "0.5"];
+    let clean = |more: &[&str]| sandbox.succeed(&[&text[..], more].concat()).0;
+    let printed = clean(&["--scores", "scores", "--out", "out"]);
+    assert!(
+        printed.contains("score: 2 pairs with a low score"),
+        "{printed}"
+    );
+    let kept = fs::read_to_string(sandbox.path().join("out/train.de")).expect("it is there");
+    assert_eq!(kept, "aaa sieh\nddd sieh\n");
+    let printed = clean(&["--score", "run", "--dry-run"]);
+    assert!(printed.starts_with("2 of 4 pairs stay"), "{printed}");
+
+    let fail = |more: &[&str]| sandbox.fail(2, &[&text[..], more, &["--dry-run"]].concat());
+    write(&sandbox, "few", "1\n2\n");
+    let error = fail(&["--scores", "few"]);
+    assert!(
+        error.contains("`few` has 2 scores, and the text 4 pairs"),
+        "{error}"
+    );
+    write(&sandbox, "odd", "1\ntwo\n3\n4\n");
+    let error = fail(&["--scores", "odd"]);
+    assert!(
+        error.contains("`odd` line 2: `two` is no number"),
+        "{error}"
+    );
+    let error = fail(&[]);
+    assert!(
+        error.contains("add `--scores FILE` or `--score RUN`"),
+        "{error}"
+    );
+}

@@ -152,11 +152,11 @@ fn a_model_of_several_languages_writes_the_one_that_is_asked_for_and_no_tag() {
     assert_eq!(scores["exact_match"], 1.0, "{scores}");
     write(&sandbox, "src", "five two\n");
     write(&sandbox, "tgt", "five-fr two-fr\n");
-    let scored = |options: &[&str]| {
+    let log_probs_of = |options: &[&str]| {
         let arguments = [&["score", "run", "src", "tgt", "--json"], options].concat();
         sandbox.json(&arguments)
     };
-    let record = scored(&["--to", "fr"]);
+    let record = log_probs_of(&["--to", "fr"]);
     let tokens: Vec<&Value> = record["tokens"]
         .as_array()
         .expect("a list")
@@ -166,7 +166,7 @@ fn a_model_of_several_languages_writes_the_one_that_is_asked_for_and_no_tag() {
     assert_eq!(tokens, ["five-fr", "two-fr", "</s>"]);
     let log_prob = |record: &Value| record["log_prob"].as_f64().expect("a number");
     assert!(log_prob(&record) > -0.5, "{record}");
-    assert!(log_prob(&scored(&[])) < -3.0, "{record}");
+    assert!(log_prob(&log_probs_of(&[])) < -3.0, "{record}");
 
     // What leaves the program would not know the tags.
     let error = sandbox.fail(2, &["export", "run", "--to", "ctranslate2", "--out", "out"]);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::anyhow;
 use polyglow_data::clean::cleaning::{Cleaned, Cleaning, Explanation};
 use polyglow_data::clean::own_language::Guess;
-use polyglow_data::corpus::Corpus;
+use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::pair::Pair;
 
 use crate::failure::usage;
@@ -64,7 +64,7 @@ fn find(
     corpus: &Corpus,
     position: &LinePosition,
 ) -> anyhow::Result<(String, u64, Pair)> {
-    let names: Vec<String> = corpus.parts().iter().map(|part| part.name()).collect();
+    let names: Vec<String> = corpus.parts().iter().map(Part::name).collect();
     let part = match &position.part {
         None if names.len() == 1 => Some(0),
         None => None,
@@ -94,7 +94,7 @@ fn find(
 fn name_of(cleaning: &Cleaning, corpus: &Corpus, index: u64) -> String {
     let parts = corpus.parts();
     let is_begun = |part: &usize| cleaning.start(*part) <= index;
-    let part = (0..parts.len()).filter(is_begun).next_back().unwrap_or(0);
+    let part = (0..parts.len()).rfind(is_begun).unwrap_or(0);
     format!(
         "{}:{}",
         parts[part].name(),

@@ -1,0 +1,116 @@
+//! Scores by which `polyglow clean` removes pairs: those of another program, or of a model.
+
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use polyglow_data::clean::cleaning::Cleaning;
+use polyglow_data::corpus::Corpus;
+use polyglow_data::lines::Lines;
+use polyglow_data::pair::Pair;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::translation::teacher_forced;
+use polyglow_train::run::runner;
+
+use crate::activity::{Activity, Pace};
+use crate::commands::model::ModelArgs;
+use crate::commands::uses::check_translates;
+use crate::failure::{usage, with_hint};
+
+/// Pairs that are batched by length and scored together.
+const PORTION: usize = 2048;
+
+/// Reads a score for each pair of a text from the lines of a file.
+///
+/// # Errors
+/// A line is no number, or there are more or fewer than pairs (exit code 2).
+pub(super) fn read(path: &Path, num_pairs: u64) -> anyhow::Result<Vec<f32>> {
+    let mut scores = Vec::new();
+    for line in Lines::open(path)? {
+        let line = line?;
+        let number = scores.len() + 1;
+        let Ok(score) = line.trim().parse::<f32>() else {
+            return Err(usage(anyhow::anyhow!(
+                "`{}` line {number}: `{line}` is no number",
+                path.display()
+            )));
+        };
+        scores.push(score);
+    }
+    if scores.len() as u64 != num_pairs {
+        let error = anyhow::anyhow!(
+            "`{}` has {} scores, and the text {num_pairs} pairs",
+            path.display(),
+            scores.len()
+        );
+        let hint = "line n must be the score of line n; of several corpora one after the other";
+        return Err(with_hint(usage(error), hint));
+    }
+    Ok(scores)
+}
+
+/// Scores the pairs that stay with a model: by the mean log-probability of the target's tokens, in nats.
+/// Other pairs have no score (NaN).
+///
+/// # Errors
+/// There is no such run, or it does not translate (exit code 2); the text cannot be read.
+pub(super) fn compute(
+    run: &Path,
+    cleaning: &Cleaning,
+    corpus: &Corpus,
+) -> anyhow::Result<Vec<f32>> {
+    let model = ModelArgs::of_run(run, "best", None);
+    let plan = model.open()?;
+    let models = model.load(&plan)?;
+    check_translates(&models)?;
+    let runner = runner(models, &plan)?;
+    let num_pairs = cleaning.report().pairs;
+    let mut scores = vec![f32::NAN; num_pairs as usize];
+    let mut activity = Activity::new();
+    let pace = Pace::from(0);
+    let mut portion = Portion::default();
+    let mut index = 0;
+    for pair in corpus.pairs() {
+        let cleaned = cleaning.cleaned(index, &pair?);
+        if cleaned.removed.is_none() {
+            portion.indices.push(index);
+            portion.pairs.push(cleaned.pair);
+        }
+        index += 1;
+        if portion.pairs.len() == PORTION {
+            portion.score(&runner, &mut scores)?;
+            let left = pace.time_left(index, num_pairs);
+            activity.show(format!("scored {index} of {num_pairs} pairs, left {left}"));
+        }
+    }
+    portion.score(&runner, &mut scores)?;
+    ensure!(index == num_pairs, "the text has changed while it was read");
+    Ok(scores)
+}
+
+/// Pairs that are scored together, with their numbers in the corpus.
+#[derive(Default)]
+struct Portion {
+    indices: Vec<u64>,
+    pairs: Vec<Pair>,
+}
+
+impl Portion {
+    /// Scores the pairs, and forgets them.
+    fn score(&mut self, runner: &Runner, scores: &mut [f32]) -> anyhow::Result<()> {
+        let forced = teacher_forced(runner, &self.pairs).context("scoring the pairs")?;
+        if forced.len() != self.indices.len() {
+            bail!(
+                "a model gave {} scores for {} pairs",
+                forced.len(),
+                self.indices.len()
+            );
+        }
+        for (index, forced) in self.indices.iter().zip(forced) {
+            let mean = forced.log_prob() / forced.log_probs.len().max(1) as f64;
+            scores[*index as usize] = mean as f32;
+        }
+        self.indices.clear();
+        self.pairs.clear();
+        Ok(())
+    }
+}
