@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::clean::cleaning::CleanReport;
 use crate::config::{
-    Content, DataConfig, LEARNED, SourceKind, Split, TargetKind, no_such_set, wrong,
+    Content, DataConfig, Direction, LEARNED, SourceKind, Split, TargetKind, no_such_set, wrong,
 };
 use crate::error::DataError;
 use crate::noise::Noise;
@@ -174,6 +174,7 @@ impl Corpus {
                 alignments,
                 is_reversed: config.reverse,
                 tags: config.tags_of(&entry),
+                languages: Some(config.in_order(entry.languages(languages).map(str::to_owned))),
                 noise: entry
                     .noise
                     .or(config.noise)
@@ -232,12 +233,16 @@ impl Corpus {
         self.parts.iter().any(|part| part.is_reversed)
     }
 
-    /// Keeps the parts with these tags, but for those of the kind of a text.
+    /// Keeps the parts of a pair of languages; also those whose languages are not named.
     #[must_use]
-    pub fn with_languages_of(mut self, tags: &PairTags) -> Self {
-        let is_same =
-            |part: &Part| part.tags.tgt == tags.tgt && part.tags.src.starts_with(&tags.src);
-        self.parts.retain(is_same);
+    pub fn in_direction(mut self, direction: &Direction) -> Self {
+        let Direction { src, tgt, tags } = direction;
+        self.parts.retain(|part| {
+            let named = part.languages.as_ref();
+            let has_languages = named.is_none_or(|[from, to]| from == src && to == tgt);
+            // Behind the tag of a language may be one of the kind of a text.
+            has_languages && part.tags.tgt == tags.tgt && part.tags.src.starts_with(&tags.src)
+        });
         self
     }
 

@@ -362,6 +362,12 @@ fn a_reversed_corpus_has_its_sides_languages_and_tags_exchanged() {
             direction("fr", "en", tags(&["fra_Latn"], "eng_Latn")),
         ]
     );
+    let french = corpus.in_direction(&data.directions()[1]);
+    assert_eq!(french.parts().len(), 1);
+    assert_eq!(
+        french.pairs().next().unwrap().unwrap().src,
+        "le vieux chien dort"
+    );
     let mut chosen = data.clone();
     chosen.set_direction(data.directions()[1].clone());
     assert_eq!(chosen.languages().unwrap(), ("fr", "en"));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
-use polyglow_data::config::Content;
+use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::file;
 use polyglow_data::lines::Lines;
@@ -100,8 +100,8 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
         clean_pairs(args, &config, &raw, &languages)?;
         raw.remove()?;
     }
-    // Last: as long as it is there, the same command continues.
-    fs::remove_file(&table).with_context(|| format!("cannot remove `{}`", table.display()))?;
+    // Last: as long as a table is there, the same command continues.
+    remove_tables(&args.out)?;
     print_next(&args.out);
     Ok(0)
 }
@@ -117,26 +117,56 @@ fn prepare(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
     for file in fs::read_dir(dir)? {
         names.push(file?.file_name().to_string_lossy().into_owned());
     }
-    // What is not translated to its end has another ending.
-    let is_table = |name: &String| {
-        let has_ending = Path::new(name)
-            .extension()
-            .is_some_and(|ending| ending == "tsv");
-        name.starts_with(TABLE) && has_ending
+    let has_table = names.iter().any(|name| is_table(name));
+    if !has_table {
+        check_free(dir, languages)?;
+    }
+    // Files that an earlier command was writing when it was killed.
+    let is_ours = |name: &str| {
+        let beginnings = ["train.", "removed.", "report."];
+        beginnings
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
     };
-    let has_table = names.iter().any(is_table);
+    file::remove_unfinished(dir, is_ours)
+        .with_context(|| format!("cannot clear `{}`", dir.display()))
+}
+
+/// Makes sure that no pairs were written here before.
+///
+/// # Errors
+/// There are some (exit code 2).
+fn check_free(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
     for language in languages {
-        let name = format!("train.{language}");
-        if names.contains(&name) && !has_table {
-            let error = anyhow!("`{}` is there already", dir.join(name).display());
+        let path = dir.join(format!("train.{language}"));
+        if path.exists() {
+            let error = anyhow!("`{}` is there already", path.display());
             let hint = "give another directory with `--out`, or remove it";
             return Err(with_hint(usage(error), hint));
         }
     }
-    // Files that an earlier command was writing when it was killed.
-    let is_ours = |name: &str| name.starts_with("train.") || name.starts_with("removed.");
-    file::remove_unfinished(dir, is_ours)
-        .with_context(|| format!("cannot clear `{}`", dir.display()))
+    Ok(())
+}
+
+/// Whether a file is a table of all translations; one that is not complete has another ending.
+fn is_table(name: &str) -> bool {
+    let has_ending = Path::new(name)
+        .extension()
+        .is_some_and(|ending| ending == "tsv");
+    name.starts_with(TABLE) && has_ending
+}
+
+/// Removes all tables, also those that are not complete, of commands with other options.
+fn remove_tables(dir: &Path) -> anyhow::Result<()> {
+    for file in fs::read_dir(dir)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with(TABLE) {
+            let path = file.path();
+            fs::remove_file(&path)
+                .with_context(|| format!("cannot remove `{}`", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the run of the model that translates in the other direction, which is trained to its end
@@ -153,13 +183,15 @@ fn reverse_model(args: &BacktranslateArgs) -> anyhow::Result<Option<PathBuf>> {
 fn translate(
     args: &BacktranslateArgs,
     run: &Path,
-    [src, tgt]: &[String; 2],
+    languages: &[String; 2],
 ) -> anyhow::Result<PathBuf> {
     let table = args.out.join(table_name(args, run)?);
     if table.exists() {
         tracing::info!("the text is translated already: `{}`", table.display());
         return Ok(table);
     }
+    // Pairs that are there are of another command, whose table may be there, too.
+    check_free(&args.out, languages)?;
     let mut model = ModelArgs::of_run(run, CHECKPOINT, args.source.device.clone());
     model.beam_size = args.beam_size;
     let method = match args.method {
@@ -167,25 +199,42 @@ fn translate(
         Method::Sample => "sample",
     };
     model.overrides.push(format!("search.method={method}"));
-    let languages = LanguageArgs {
-        from: Some(tgt.clone()),
-        to: Some(src.clone()),
-    };
+    let languages = languages_of_model(run, languages)?;
     let translation =
         TranslateArgs::resumed_table(model, languages, args.mono.clone(), table.clone());
     translate::run(&translation, &alone())?;
     Ok(table)
 }
 
+/// The languages that a run is to translate between: the other way round than the config. A run of a
+/// single pair of languages may have other names for them, but it must not translate as the config
+/// does.
+///
+/// # Errors
+/// It does (exit code 2).
+fn languages_of_model(run: &Path, [src, tgt]: &[String; 2]) -> anyhow::Result<LanguageArgs> {
+    let directions = RunDirectory::existing(run)?.config()?.data.directions();
+    let is_forward = |known: &Direction| known.src == *src && known.tgt == *tgt;
+    if let [only] = &directions[..]
+        && !is_forward(only)
+    {
+        return Ok(LanguageArgs::default());
+    }
+    Ok(LanguageArgs {
+        from: Some(tgt.clone()),
+        to: Some(src.clone()),
+    })
+}
+
 /// The name of the table of translations: all that decides them is in it, so that no table of
 /// another text or model is taken for this one.
 fn table_name(args: &BacktranslateArgs, run: &Path) -> anyhow::Result<String> {
     let checkpoint = RunDirectory::existing(run)?.weights(CHECKPOINT)?.0;
-    let mono = fs_err::read(&args.mono)?;
+    let mono = Corpus::open_text("--mono", &args.mono)?.hashes()?;
     let is_sampled = args.method == Method::Sample;
     let decided_by = (
         checkpoint.model_hash(),
-        sha256(&mono),
+        sha256(&mono.whole),
         is_sampled,
         args.beam_size,
     );

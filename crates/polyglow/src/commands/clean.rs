@@ -101,7 +101,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     if let Some(keep) = args.keep {
         let scores = match (&args.scores, &args.score) {
             (Some(path), _) => scores::read(path, cleaning.report().pairs)?,
-            (None, Some(run)) => scores::compute(run, &cleaning, &text.corpus)?,
+            (None, Some(run)) => scores::compute(run, &text, &cleaning)?,
             (None, None) => {
                 let error = anyhow!("`--keep` is a share by scores, and there are none");
                 return Err(with_hint(

@@ -99,7 +99,15 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     args.languages.check_set(&args.model, config, split)?;
     let mut corpus = RunDirectory::existing(&args.model.run)?.open_set(config, split)?;
     if split == Split::Train {
-        corpus = corpus.with_languages_of(&config.data.tags());
+        let directions = config.data.directions();
+        if let Some(direction) = directions.first() {
+            corpus = corpus.in_direction(direction);
+        }
+        if corpus.parts().is_empty() {
+            return Err(usage(anyhow!(
+                "no text of the training is in these languages"
+            )));
+        }
     }
     let held_out = HeldOut::read(&corpus)?;
     let pairs = held_out.pairs();

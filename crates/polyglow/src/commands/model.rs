@@ -126,7 +126,11 @@ impl LanguageArgs {
         split: Split<'_>,
     ) -> anyhow::Result<()> {
         let own = RunDirectory::existing(&model.run)?.config()?;
-        let is_named = |set: &String| set.starts_with("data.");
+        let key = match split {
+            Split::Valid => "data.valid",
+            Split::Train | Split::Test(_) => "data.test",
+        };
+        let is_named = |set: &String| set.starts_with(key);
         let is_other = own.data.languages().ok() != config.data.languages().ok();
         if split == Split::Train || !is_other || model.overrides.iter().any(is_named) {
             return Ok(());

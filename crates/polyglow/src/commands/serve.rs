@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use polyglow_data::config::Direction;
+use polyglow_data::config::{DataConfig, Direction};
 use polyglow_predict::TaskFacts;
 use polyglow_predict::runner::Runner;
 use polyglow_serve::{Ended, Keys, Limits, Model, Server};
@@ -223,7 +223,7 @@ fn check_different(models: &[Model], src: &str, tgt: &str) -> anyhow::Result<()>
 fn direction_of(pair: &str, path: &Path, overrides: &[String]) -> anyhow::Result<Direction> {
     let (src, tgt) = languages_of(pair)?;
     let config = RunDirectory::existing(path)?.config_with(overrides)?;
-    let directions = config.data.directions();
+    let directions = served(&config.data);
     let is_same = |known: &&Direction| known.src == src && known.tgt == tgt;
     if let Some(known) = directions.iter().find(is_same) {
         return Ok(known.clone());
@@ -245,6 +245,19 @@ fn direction_of(pair: &str, path: &Path, overrides: &[String]) -> anyhow::Result
     })
 }
 
+/// The pairs of languages of a config, each once: of several kinds of one language, such as a formal
+/// one, the first.
+fn served(data: &DataConfig) -> Vec<Direction> {
+    let mut directions: Vec<Direction> = Vec::new();
+    for direction in data.directions() {
+        let is_same = |other: &Direction| other.src == direction.src && other.tgt == direction.tgt;
+        if !directions.iter().any(is_same) {
+            directions.push(direction);
+        }
+    }
+    directions
+}
+
 /// The pairs of languages that a run was trained for.
 ///
 /// # Errors
@@ -252,14 +265,7 @@ fn direction_of(pair: &str, path: &Path, overrides: &[String]) -> anyhow::Result
 fn directions_of_run(path: &Path, overrides: &[String]) -> anyhow::Result<Vec<Direction>> {
     let config = RunDirectory::existing(path)?.config_with(overrides)?;
     check_config(path, &config, TaskFacts::translates)?;
-    let mut directions: Vec<Direction> = Vec::new();
-    for direction in config.data.directions() {
-        // Of several kinds of one language, such as a formal one, the first is served.
-        let is_same = |other: &Direction| other.src == direction.src && other.tgt == direction.tgt;
-        if !directions.iter().any(is_same) {
-            directions.push(direction);
-        }
-    }
+    let directions = served(&config.data);
     if directions.is_empty() {
         let run = path.display();
         let error = usage(anyhow!(

@@ -38,6 +38,8 @@ pub struct Part {
     pub(super) clean: Option<CleanPart>,
     /// The tokens that its sources and targets begin with.
     pub(super) tags: PairTags,
+    /// The languages of its sources and targets, where they are named.
+    pub(super) languages: Option<[String; 2]>,
     /// How its sources are changed each time before they are trained on.
     pub(super) noise: Option<Noise>,
     /// The steps, counted from 0, in which it is trained on.
@@ -165,6 +167,7 @@ impl Part {
             is_text: false,
             clean: None,
             tags: PairTags::default(),
+            languages: None,
             noise: None,
             steps: 0..u64::MAX,
         }

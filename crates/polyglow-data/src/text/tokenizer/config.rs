@@ -15,7 +15,8 @@ pub struct TokenizerConfig {
     /// The kind of tokens.
     pub kind: Kind,
     /// An existing `tokenizer.json` for both sides, or a directory with `tokenizer.src.json` and
-    /// `tokenizer.tgt.json`. Nothing is trained then, and of the other keys only `dropout` is used.
+    /// `tokenizer.tgt.json`. Nothing is trained then, and of the other keys only `dropout` and
+    /// `symbols` are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Vocabulary of `kind = "whitespace"`: one token per line, optionally followed by a count.

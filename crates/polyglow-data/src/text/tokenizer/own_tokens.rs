@@ -17,7 +17,8 @@ const SHOWN_TAGS: usize = 12;
 /// The added tokens of a vocabulary but for the four special ones that every one has, by their ids.
 #[derive(Debug, Default)]
 pub(super) struct OwnTokens {
-    /// Every added token: models of other programs may have their languages among them.
+    /// Every added token but for symbols: models of other programs may have their languages among
+    /// them.
     added: Vec<(String, u32)>,
     /// The ids of tags, ascending: no text is encoded to them, and decoding leaves them out.
     tags: Vec<u32>,
@@ -36,10 +37,12 @@ impl OwnTokens {
             .collect();
         added.sort_unstable_by_key(|(id, _)| *id);
         for (id, token) in added {
+            if !token.special && token.lstrip && token.rstrip {
+                own.symbols.push((token.content, id));
+                continue;
+            }
             if token.special && token.single_word {
                 own.tags.push(id);
-            } else if !token.special && token.lstrip && token.rstrip {
-                own.symbols.push((token.content.clone(), id));
             }
             own.added.push((token.content, id));
         }

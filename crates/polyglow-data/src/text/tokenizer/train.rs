@@ -194,7 +194,13 @@ impl Tokenizers {
         progress: &mut Progress,
     ) -> Result<Self, DataError> {
         let src = match &config.path {
-            Some(path) if path.is_dir() => return Self::adopt(path, &config.symbols),
+            Some(path) if path.is_dir() => {
+                // Labels have no symbols.
+                return Self::load(path)?.map(|is_src, tokenizer| {
+                    let symbols = if is_src { &config.symbols[..] } else { &[] };
+                    tokenizer.with_symbols(symbols)
+                });
+            }
             Some(path) => Tokenizer::adopt(path)?.with_symbols(&config.symbols)?,
             None => Tokenizer::train(config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?,
         };

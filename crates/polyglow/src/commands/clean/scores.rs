@@ -4,15 +4,16 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use polyglow_data::clean::cleaning::Cleaning;
-use polyglow_data::corpus::Corpus;
 use polyglow_data::lines::Lines;
 use polyglow_data::pair::Pair;
+use polyglow_predict::group::alone;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::tasks::translation::teacher_forced;
 use polyglow_train::run::runner;
 
 use crate::activity::{Activity, Pace};
-use crate::commands::model::ModelArgs;
+use crate::commands::model::{LanguageArgs, ModelArgs};
+use crate::commands::pairs::Pairs;
 use crate::commands::uses::check_translates;
 use crate::failure::{usage, with_hint};
 
@@ -48,18 +49,24 @@ pub(super) fn read(path: &Path, num_pairs: u64) -> anyhow::Result<Vec<f32>> {
     Ok(scores)
 }
 
-/// Scores the pairs that stay with a model: by the mean log-probability of the target's tokens, in nats.
-/// Other pairs have no score (NaN).
+/// Scores the pairs that stay with a model: by the mean log-probability of the target's tokens, in
+/// nats. Other pairs have no score (NaN).
 ///
 /// # Errors
-/// There is no such run, or it does not translate (exit code 2); the text cannot be read.
-pub(super) fn compute(
-    run: &Path,
-    cleaning: &Cleaning,
-    corpus: &Corpus,
-) -> anyhow::Result<Vec<f32>> {
+/// There is no such run, or it does not translate from the languages of a config's text (exit code 2);
+/// the text cannot be read.
+pub(super) fn compute(run: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::Result<Vec<f32>> {
     let model = ModelArgs::of_run(run, "best", None);
-    let plan = model.open()?;
+    let [from, to] = &text.languages;
+    // The names of files are no languages for sure.
+    let languages = match &text.config {
+        Some(_) => LanguageArgs {
+            from: Some(from.clone()),
+            to: Some(to.clone()),
+        },
+        None => LanguageArgs::default(),
+    };
+    let plan = model.open_for(&languages, alone())?;
     let models = model.load(&plan)?;
     check_translates(&models)?;
     let runner = runner(models, &plan)?;
@@ -69,7 +76,7 @@ pub(super) fn compute(
     let pace = Pace::from(0);
     let mut portion = Portion::default();
     let mut index = 0;
-    for pair in corpus.pairs() {
+    for pair in text.corpus.pairs() {
         let cleaned = cleaning.cleaned(index, &pair?);
         if cleaned.removed.is_none() {
             portion.indices.push(index);
