@@ -40,6 +40,7 @@ pub struct Noise {
 
 impl Noise {
     /// The probabilities, with the names of their keys.
+    #[cfg(feature = "training")]
     pub(crate) fn probabilities(self) -> [(&'static str, f64); 4] {
         [
             ("case", self.case),
