@@ -28,6 +28,8 @@ use crate::failure::{STOPPED, usage, with_hint};
 const TAG: &str = "<bt>";
 /// What the name of the table of translations begins with.
 const TABLE: &str = "translations";
+/// The characters of the hash that follows.
+const HASH_LEN: usize = 8;
 /// The checkpoint that translates.
 const CHECKPOINT: &str = "best";
 
@@ -88,7 +90,7 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     let languages = [src.to_owned(), tgt.to_owned()];
     // Before the training, which takes long.
     Lines::open(&args.mono)?;
-    prepare(&args.out, &languages)?;
+    prepare(&args.out)?;
     let Some(model) = reverse_model(args)? else {
         return Ok(STOPPED);
     };
@@ -106,20 +108,21 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Makes the directory, and makes sure that it has no pairs but those of this command, when it was
-/// ended between its last steps.
+/// Makes the directory, and makes sure that nothing is in it but what this command has left there when
+/// it was ended before.
 ///
 /// # Errors
-/// There are some (exit code 2).
-fn prepare(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
+/// Something is (exit code 2).
+fn prepare(dir: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
     let mut names = Vec::new();
     for file in fs::read_dir(dir)? {
         names.push(file?.file_name().to_string_lossy().into_owned());
     }
-    let has_table = names.iter().any(|name| is_table(name));
-    if !has_table {
-        check_free(dir, languages)?;
+    if !names.is_empty() && !names.iter().any(|name| is_table(name)) {
+        let error = anyhow!("`{}` has files already", dir.display());
+        let hint = "give another directory with `--out`, or remove it";
+        return Err(with_hint(usage(error), hint));
     }
     // Files that an earlier command was writing when it was killed.
     let is_ours = |name: &str| {
@@ -148,19 +151,23 @@ fn check_free(dir: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a file is a table of all translations; one that is not complete has another ending.
+/// Whether a file is a table of translations, as [`table_name`] names it, complete or not.
 fn is_table(name: &str) -> bool {
-    let has_ending = Path::new(name)
-        .extension()
-        .is_some_and(|ending| ending == "tsv");
-    name.starts_with(TABLE) && has_ending
+    let hash = name
+        .strip_prefix(TABLE)
+        .and_then(|rest| rest.strip_prefix('-'))
+        .and_then(|rest| rest.split_once(".tsv"));
+    hash.is_some_and(|(hash, _)| {
+        let is_hex = |character: char| character.is_ascii_hexdigit();
+        hash.len() == HASH_LEN && hash.chars().all(is_hex)
+    })
 }
 
 /// Removes all tables, also those that are not complete, of commands with other options.
 fn remove_tables(dir: &Path) -> anyhow::Result<()> {
     for file in fs::read_dir(dir)? {
         let file = file?;
-        if file.file_name().to_string_lossy().starts_with(TABLE) {
+        if is_table(&file.file_name().to_string_lossy()) {
             let path = file.path();
             fs::remove_file(&path)
                 .with_context(|| format!("cannot remove `{}`", path.display()))?;
@@ -239,7 +246,7 @@ fn table_name(args: &BacktranslateArgs, run: &Path) -> anyhow::Result<String> {
         args.beam_size,
     );
     let mut hash = sha256(&serde_json::to_vec(&decided_by)?);
-    hash.truncate(8);
+    hash.truncate(HASH_LEN);
     Ok(format!("{TABLE}-{hash}.tsv"))
 }
 

@@ -265,16 +265,24 @@ fn back_translations_are_made_cleaned_and_trained_with() {
     assert_eq!(left.len(), 4, "{left:?}");
     // A command that ends between its last steps, here because the report cannot be written, continues
     // with what is there.
+    let table = "ended/translations-00000000.tsv";
     let report = sandbox.path().join("ended/report.json/in-the-way");
     fs::create_dir_all(&report).expect("it can be made");
     let mut ended = arguments;
     ended[5] = "ended";
+    let error = sandbox.fail(2, &ended);
+    assert!(error.contains("`ended` has files already"), "{error}");
+    // Beside the table of another command, and a file of the user's that is called like one.
+    write(&sandbox, table, "");
+    write(&sandbox, "ended/translations.txt", "mine\n");
     sandbox.fail(1, &ended);
     assert!(sandbox.path().join("ended/train.en").exists());
     fs::remove_dir_all(sandbox.path().join("ended/report.json")).expect("it can be removed");
     sandbox.succeed(&ended);
     assert_eq!(read("ended/train.en"), src);
     assert_eq!(read("ended/train.de"), tgt);
+    assert_eq!(read("ended/translations.txt"), "mine\n");
+    assert!(!sandbox.path().join(table).exists());
 
     // The model of the other direction is a run like any other.
     assert!(Path::new(&sandbox.path().join("runs/tiny-reverse")).is_dir());
@@ -283,7 +291,7 @@ fn back_translations_are_made_cleaned_and_trained_with() {
     assert_eq!(back, "four one\n");
 
     let error = sandbox.fail(2, &arguments);
-    assert!(error.contains("`bt/train.en` is there already"), "{error}");
+    assert!(error.contains("`bt` has files already"), "{error}");
     // The forward model reads the other language.
     let wrong = [
         "backtranslate",
