@@ -61,8 +61,6 @@ impl Noise {
         let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let mut is_changed = self.drop_words(&mut words, is_fixed, random);
         for word in words.iter_mut().filter(|word| !is_fixed(word)) {
-            // The numbers are drawn whether they are used or not, so that each kind of noise is the
-            // same whatever the others are.
             if random.uniform() < self.typos
                 && let Some(mistyped) = mistype(word, random)
             {
