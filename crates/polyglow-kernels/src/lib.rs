@@ -140,6 +140,8 @@ pub use int8::{
 };
 pub use joined::{joined, name};
 pub use layer_norm::{layer_norm, residual_norm};
+#[cfg(feature = "cublaslt")]
+pub use linear::ProductObservation;
 pub use linear::{Layout, Packed, linear, linear_transposed, repeated_linear};
 pub use log_sum_exp::log_sum_exp;
 pub use recurrent::{Cell, Direction, recurrent_layer, recurrent_step};

@@ -21,6 +21,8 @@ use crate::factors::{Factors, cast};
 
 #[cfg(feature = "flex")]
 pub(crate) use flex::{LinearState, Sizes, repeated_product};
+#[cfg(feature = "cublaslt")]
+pub use gpu::ProductObservation;
 #[cfg(feature = "gpu")]
 pub(crate) use gpu::{GpuFactors, through_relu};
 

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use burn::tensor::{Bool, Device, Distribution, Tensor, TensorData};
 use polyglow_kernels::{
     Activation, Dropped, Factors, Layout, Packed, Targets, activated_linear, add_dropped,
-    cross_attention, dropout, layer_norm, linear, projected_cross_entropy, residual_norm,
-    self_attention, widened,
+    cross_attention, dropout, layer_norm, linear, linear_transposed, projected_cross_entropy,
+    residual_norm, self_attention, widened,
 };
 use polyglow_model::Precision;
 
@@ -20,7 +20,7 @@ const DROPPED: [Option<Dropped>; 2] = [
 ];
 
 /// Every comparison, and what it compares.
-pub(super) const CHECKS: [Check; 10] = [
+pub(super) const CHECKS: [Check; 11] = [
     ("attention of a sequence to itself", self_attentions),
     ("attention to another sequence", cross_attentions),
     ("rows that may attend to nothing", rows_without_keys),
@@ -28,6 +28,7 @@ pub(super) const CHECKS: [Check; 10] = [
     ("dropout on the way into a sum", dropouts),
     ("the middle of a feed-forward block", middles),
     ("the loss of hidden states", losses),
+    ("products", products),
     ("linear maps of many rows", long_linear_maps),
     ("linear maps of large matrices", large_linear_maps),
     ("linear maps of rounded factors", rounded_linear_maps),
@@ -109,6 +110,7 @@ fn self_attentions(gpu: &Compared) -> Result<()> {
         (2, 32, 1, 8),
         (2, 70, 2, 16),
         (1, 37, 2, 64),
+        (3, 24, 2, 64),
         (2, 6, 3, 5),
     ] {
         for dropped in DROPPED {
@@ -134,6 +136,7 @@ fn cross_attentions(gpu: &Compared) -> Result<()> {
         (2, 40, 9, 2, 8),
         (2, 9, 40, 2, 8),
         (1, 1, 65, 1, 32),
+        (2, 24, 17, 2, 64),
     ] {
         for dropped in DROPPED {
             let d_model = heads * head_dim;
@@ -320,6 +323,32 @@ fn losses(gpu: &Compared) -> Result<()> {
                     Tensor::cat(vec![loss.loss_sum, loss.nll_sum], 0).unsqueeze()
                 },
             )?;
+        }
+    }
+    Ok(())
+}
+
+/// Products alone, of shapes whose rows are whole vectors or not, with a second factor in both orders:
+/// where a library computes them, nothing else is launched.
+fn products(gpu: &Compared) -> Result<()> {
+    let random = |rows: usize, columns: usize| {
+        Tensor::<2>::random([rows, columns], Distribution::Default, &Device::flex())
+    };
+    for [rows, terms, columns] in [[5, 8, 6], [64, 32, 40], [1, 16, 3], [7, 1, 9], [9, 12, 1]] {
+        let there = |matrix: &Tensor<2>| {
+            let device = gpu.device.clone().autodiff();
+            Tensor::<2>::from_data(matrix.clone().into_data(), &device)
+        };
+        let (left, right) = (random(rows, terms), random(terms, columns));
+        let transposed = random(columns, terms);
+        let product = linear(there(&left), there(&right), None, Factors::F32);
+        let other = linear_transposed(there(&left), there(&transposed), Factors::F32);
+        for (expected, actual) in [
+            (left.clone().matmul(right), product),
+            (left.matmul(transposed.transpose()), other),
+        ] {
+            are_near(&values(expected), &values(actual), gpu.products())
+                .with_context(|| format!("{rows}x{terms} by {terms}x{columns}"))?;
         }
     }
     Ok(())

@@ -175,6 +175,11 @@ pub(super) fn profile(
     let timeline = Arc::new(Timeline::default());
     let fusion = FusionObservation::new(timeline.clone());
     let launches = LaunchObservation::new(timeline.clone());
+    #[cfg(feature = "cublaslt")]
+    let launches = (
+        launches,
+        polyglow_kernels::ProductObservation::new(timeline.clone()),
+    );
     // The phases in their order, each with the number of launches at its end: a phase comes once for
     // each shard of the batch.
     let ends = Mutex::new(Vec::new());

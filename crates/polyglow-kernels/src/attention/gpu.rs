@@ -13,16 +13,17 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::tensor::CubeTensor;
 
-use self::kernel::{Layout, ScalarsLaunch};
+use self::kernel::{Layout, ScalarsLaunch, TEAM};
 use crate::Dropped;
 use crate::dropout::gpu::mask::DropoutMask;
 use crate::factors::cast;
 use crate::gpu::operation::{
-    Operand, elements, max_bindings, placeholder, queue, shared_memory, vector_size,
+    Operand, elements, exchanges_numbers, max_bindings, placeholder, queue, shared_memory,
+    vector_size,
 };
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
-/// Rows in a block, and threads in a workgroup: the first that fits into the shared memory of the
+/// Rows in a block: the first that fits into the shared memory of the
 /// device. A large block reads keys and values from global memory for more queries at once.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
@@ -110,9 +111,12 @@ impl Sizes {
         self.d_model / self.num_heads
     }
 
-    /// The layout that kernels are compiled for; `None` if no block fits into `shared` bytes.
-    fn layout(self, vector: usize, dropped: Option<Dropped>, shared: usize) -> Option<Layout> {
+    /// The layout that kernels are compiled for on the device of a tensor; `None` if no block fits
+    /// into its shared memory.
+    fn layout(self, vector: usize, dropped: Option<Dropped>, on: &Operand) -> Option<Layout> {
         let head_dim = self.head_dim();
+        let shared = shared_memory(on);
+        let has_teams = exchanges_numbers(on, TEAM) && (head_dim / vector).is_multiple_of(TEAM);
         // As `grad_keys` allocates it, which needs more than the others: two blocks of rows, two
         // matrices of a block by a block with a column of padding, and a flag for each row; 4 bytes
         // each.
@@ -127,6 +131,7 @@ impl Sizes {
             key_start: self.key_start / vector,
             value_start: self.value_start / vector,
             block,
+            team: if has_teams { TEAM } else { 1 },
             // In cross-attention rows of keys and values are twice as wide as those of queries.
             is_self: self.query_width == self.key_width,
             has_several_blocks: self.query_len.max(self.key_len) > block,
@@ -140,13 +145,13 @@ impl Sizes {
         ScalarsLaunch::new(self.query_len as u32, self.key_len as u32, scale)
     }
 
-    /// A workgroup for each block of `len` rows of each head and batch row, with a thread for each
-    /// row of the block.
+    /// A workgroup for each block of `len` rows of each head and batch row, with a team of threads for
+    /// each row of the block.
     fn workgroups(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
         let blocks = len.div_ceil(layout.block) as u32;
         (
             CubeCount::Static(blocks, self.num_heads as u32, self.batch as u32),
-            CubeDim::new_1d(layout.block as u32),
+            CubeDim::new_1d(layout.threads() as u32),
         )
     }
 }
@@ -201,7 +206,7 @@ impl State {
         // Outside of the graph, as the projections are: a mask has no gradient.
         let mask: Operand = mask.clone().inner().into();
         let vector = vector_size(sizes.head_dim());
-        let layout = sizes.layout(vector, dropped, shared_memory(&query))?;
+        let layout = sizes.layout(vector, dropped, &query)?;
         let shapes = [
             vec![batch, query_len, sizes.d_model],
             vec![batch, num_heads, query_len, 2],

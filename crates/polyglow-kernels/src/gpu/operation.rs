@@ -6,6 +6,8 @@
 //! calls the closure with the tensors, and continues. Shapes and formats of outputs are therefore
 //! known before anything is computed.
 
+use std::sync::OnceLock;
+
 use burn::backend::Cube;
 use burn::backend::cubecl::dtype_to_storage_type;
 use burn::backend::fusion::FusionTensor;
@@ -16,6 +18,7 @@ use burn::tensor::kind::Basic;
 use burn::tensor::{BackendPrimitive, DType, Shape, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::features::Plane;
 use burn_cubecl::cubecl::ir::ElemType;
 use burn_cubecl::cubecl::prelude::CubeCount;
 use burn_cubecl::fusion::FusionCubeRuntime;
@@ -217,26 +220,32 @@ pub(crate) fn elements(tensor: &CubeTensor) -> ElemType {
     dtype_to_storage_type(tensor.dtype)
 }
 
+/// The client of a tensor's device.
+pub(crate) fn client(tensor: &Operand) -> Client {
+    tensor.0.client.device().client()
+}
+
 /// The bytes of shared memory that a workgroup may have on a tensor's device.
 pub(crate) fn shared_memory(tensor: &Operand) -> usize {
-    tensor
-        .0
-        .client
-        .device()
-        .client()
-        .properties()
-        .hardware
-        .max_shared_memory_size
+    client(tensor).properties().hardware.max_shared_memory_size
 }
 
 /// The number of bindings that a kernel may have on a tensor's device.
 pub(crate) fn max_bindings(tensor: &Operand) -> usize {
-    tensor
-        .0
-        .client
-        .device()
-        .client()
-        .properties()
-        .hardware
-        .max_bindings as usize
+    client(tensor).properties().hardware.max_bindings as usize
+}
+
+/// Whether threads exchange numbers also where CubeCL says nothing of it, as of drivers that compute on
+/// the CPU: comparisons with the CPU set this, so that the kernels of GPUs are compared without one.
+fn is_forced() -> bool {
+    static IS_FORCED: OnceLock<bool> = OnceLock::new();
+    *IS_FORCED.get_or_init(|| std::env::var_os("POLYGLOW_EXCHANGE").is_some())
+}
+
+/// Whether `count` neighboring threads on a tensor's device exchange numbers without shared memory.
+pub(crate) fn exchanges_numbers(tensor: &Operand, count: usize) -> bool {
+    let client = client(tensor);
+    let properties = client.properties();
+    (properties.features.plane.contains(Plane::Ops) || is_forced())
+        && properties.hardware.plane_size_min as usize >= count
 }

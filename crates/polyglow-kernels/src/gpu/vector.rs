@@ -1,4 +1,4 @@
-//! Small functions that kernels share: sums, zeros and writes of vectors.
+//! Small functions that kernels share: sums and zeros of vectors.
 //!
 //! A `Vector<f32, N>` is `N` neighboring elements that a thread reads or writes with one
 //! instruction; an `Array` is private to a thread, in registers if every index is known to the
@@ -27,18 +27,4 @@ pub(crate) fn zeros<N: Size>(#[comptime] len: usize) -> Array<Vector<f32, N>> {
         zeros[i] = Vector::new(0.0f32);
     }
     zeros
-}
-
-/// Writes `len` vectors to `rows` from `start` on, converted to its format.
-#[cube]
-pub(crate) fn write<T: Float, N: Size>(
-    rows: &mut [Vector<T, N>],
-    start: usize,
-    values: &Array<Vector<f32, N>>,
-    #[comptime] len: usize,
-) {
-    #[unroll]
-    for i in 0..len {
-        rows[start + i] = Vector::cast_from(values[i]);
-    }
 }

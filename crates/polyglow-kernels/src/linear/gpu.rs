@@ -13,6 +13,8 @@ use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{LANES, ROWS};
+#[cfg(feature = "cublaslt")]
+pub use self::product::ProductObservation;
 pub(crate) use self::product::{product, product_of_columns};
 use super::Layout;
 use crate::factors::{Factors, cast, kept_or_rounded, rounded, widened};

@@ -12,28 +12,29 @@
 //! `dQ` is a sum over keys, `dK` and `dV` are sums over queries, so there are two kernels, and no
 //! atomic additions, whose order would differ from run to run:
 //! - `grad_keys`: a workgroup has a block of keys, and visits the queries a block at a time.
-//!   First a thread has a query and computes its column of weights and score gradients, which go to
-//!   shared memory; then, behind a barrier, a thread has a key and sums its row of them up.
+//!   First a team of threads ([`super::kernel`]) has a query and computes its column of weights and
+//!   score gradients, which go to shared memory; then, behind a barrier, it has a key and sums its
+//!   row of them up.
 //! - `grad_queries`: a workgroup has a block of queries, as in the forward pass. It is launched
 //!   only if there is more than one block; otherwise `grad_keys` has all keys of a query and
 //!   writes `dQ` as well.
 //!
-//! A thread of `grad_keys` has five arrays of `head_dim` floats: for a head of 64 that is more than
-//! the registers of an NVIDIA thread (255), so some of them are in slower memory. With one block of
-//! queries three are needed at once at most.
+//! A team of `grad_keys` has five arrays of `head_dim` floats, and with one block of queries needs
+//! three at once at most. For a head of 64 that is more than fits the registers of an NVIDIA thread
+//! (255), but not more than fits those of a team of four.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::kernel::{
     Layout, Scalars, Tile, add, any_query_attends, dot, dropout_factor, is_forbidden,
-    load_keys_and_values, min, row_start, stats_start, tile,
+    load_keys_and_values, min, row_start, stats_start, sum_of_team, tile, write_row,
 };
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::mask::DropoutMask;
-use crate::gpu::vector::{sum, write, zeros};
+use crate::gpu::vector::{sum, zeros};
 
-/// A query with what its gradients need, in the registers of a thread.
+/// A query with what its gradients need, in the registers of a team.
 #[derive(CubeType)]
 struct QueryRow<N: Size> {
     /// `q_i`, the query.
@@ -48,7 +49,7 @@ struct QueryRow<N: Size> {
     inverse_normalizer: f32,
 }
 
-/// Reads the query of a thread with what its gradients need. Beyond the last query the arrays are
+/// Reads the query of a team with what its gradients need. Beyond the last query the arrays are
 /// undefined, and everything else is 0.
 #[cube]
 fn load_query<T: Float, N: Size>(
@@ -61,22 +62,24 @@ fn load_query<T: Float, N: Size>(
     query_len: usize,
     #[comptime] layout: Layout,
 ) -> QueryRow<N> {
-    let head_vectors = comptime!(layout.head_vectors);
-    let mut query_vectors = Array::<Vector<f32, N>>::new(head_vectors);
-    let mut grad_vectors = Array::<Vector<f32, N>>::new(head_vectors);
+    let own_vectors = comptime!(layout.own_vectors());
+    let team = comptime!(layout.team);
+    let mut query_vectors = Array::<Vector<f32, N>>::new(own_vectors);
+    let mut grad_vectors = Array::<Vector<f32, N>>::new(own_vectors);
     let mut products = Vector::<f32, N>::new(0.0f32);
     let mut max_score = 0.0f32;
     let mut inverse_normalizer = 0.0f32;
     if query_index < query_len {
         let stride = comptime!(layout.query_stride);
-        let start = row_start(tile, query_index, query_len, stride, layout);
+        let start = row_start(tile, query_index, query_len, stride, layout) + tile.member;
         let output_stride = comptime!(layout.num_heads * layout.head_vectors);
-        let output_start = row_start(tile, query_index, query_len, output_stride, layout);
+        let output_start =
+            row_start(tile, query_index, query_len, output_stride, layout) + tile.member;
         #[unroll]
-        for i in 0..head_vectors {
-            query_vectors[i] = Vector::cast_from(query[start + i]);
-            grad_vectors[i] = Vector::cast_from(grad_output[output_start + i]);
-            products += grad_vectors[i] * Vector::cast_from(output[output_start + i]);
+        for i in 0..own_vectors {
+            query_vectors[i] = Vector::cast_from(query[start + i * team]);
+            grad_vectors[i] = Vector::cast_from(grad_output[output_start + i * team]);
+            products += grad_vectors[i] * Vector::cast_from(output[output_start + i * team]);
         }
         let start = stats_start(tile, query_index, query_len, layout);
         max_score = stats[start];
@@ -85,7 +88,7 @@ fn load_query<T: Float, N: Size>(
     QueryRow::<N> {
         query: query_vectors,
         grad_output: grad_vectors,
-        delta: sum::<N>(products),
+        delta: sum_of_team(sum::<N>(products), layout),
         max_score,
         inverse_normalizer,
     }
@@ -107,13 +110,12 @@ fn weigh<B: Int, N: Size>(
     dropout_mask: &DropoutMask,
     #[comptime] layout: Layout,
 ) -> (f32, f32) {
-    let head_vectors = comptime!(layout.head_vectors);
     // By the same operations as in the forward pass, so that the weight is the one that it used.
     let forbidden = is_forbidden::<B>(mask, tile.batch_index, query_index, key_index);
     let score = select(
         forbidden,
         f32::new(FORBIDDEN),
-        dot::<N>(&query_row.query, keys, j, head_vectors) * scalars.scale,
+        dot::<N>(&query_row.query, keys, j, tile, layout) * scalars.scale,
     );
     let weight = (score - query_row.max_score).exp() * query_row.inverse_normalizer;
     let factor = dropout_factor(
@@ -123,7 +125,7 @@ fn weigh<B: Int, N: Size>(
         layout,
     );
     let grad_score = weight
-        * (dot::<N>(&query_row.grad_output, values, j, head_vectors) * factor - query_row.delta)
+        * (dot::<N>(&query_row.grad_output, values, j, tile, layout) * factor - query_row.delta)
         * scalars.scale;
     // A forbidden score is a constant, so it has no gradient; its weight may be above 0 in a row
     // where everything is forbidden.
@@ -151,8 +153,10 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
     let head_vectors = comptime!(layout.head_vectors);
     let query_len = scalars.query_len as usize;
     let key_len = scalars.key_len as usize;
-    let query_index = tile.first_row + UNIT_POS as usize;
+    let query_index = tile.first_row + tile.row;
     let has_query = query_index < query_len;
+    // Threads that exchange numbers take part as long as one of their plane has a query.
+    let takes_part = tile.first_row + tile.plane_row < query_len;
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
     let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
     let mut flags = Shared::<[u32]>::new_slice(block);
@@ -166,7 +170,7 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
         query_len,
         layout,
     );
-    let mut grad_row = zeros::<N>(head_vectors);
+    let mut grad_row = zeros::<N>(comptime!(layout.own_vectors()));
     let mut first_key = 0usize;
     while first_key < key_len {
         // Forbidden blocks add nothing here, even to a row where everything is forbidden: a
@@ -193,7 +197,7 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
             );
             // No thread reads the block before all have loaded their share of it.
             sync_cube();
-            if has_query {
+            if takes_part {
                 for j in 0..min(key_len - first_key, block) {
                     let key_index = first_key + j;
                     // `dQ` needs the gradients of the scores alone.
@@ -210,7 +214,7 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
                         &dropout_mask,
                         layout,
                     );
-                    add::<N>(&mut grad_row, grad_score, &keys, j, head_vectors);
+                    add::<N>(&mut grad_row, grad_score, &keys, j, &tile, layout);
                 }
             }
         }
@@ -219,7 +223,7 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
     if has_query {
         let stride = comptime!(layout.query_stride);
         let start = row_start(&tile, query_index, query_len, stride, layout);
-        write::<T, N>(grad_query, start, &grad_row, head_vectors);
+        write_row::<T, N>(grad_query, start, &grad_row, &tile, layout);
     }
 }
 
@@ -244,18 +248,20 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
     let head_vectors = comptime!(layout.head_vectors);
     let query_len = scalars.query_len as usize;
     let key_len = scalars.key_len as usize;
-    let thread = UNIT_POS as usize;
-    // The same memory twice: keys and values while a thread has a query, then queries and gradients
-    // of the output while a thread has a key. Four arrays would halve the block that fits.
+    let row = tile.row;
+    let team = comptime!(layout.team);
+    let own_vectors = comptime!(layout.own_vectors());
+    // The same memory twice: keys and values while a team has a query, then queries and gradients
+    // of the output while a team has a key. Four arrays would halve the block that fits.
     let mut left = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
     let mut right = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
     // `W_ij M_ij` and `scale T_ij`, `[key][query]`. A row is one longer than a block, so that
-    // threads, which read a row each, never access the same bank of shared memory at once.
+    // teams, which read a row each, never access the same bank of shared memory at once.
     let mut weights = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut grad_scores = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut flags = Shared::<[u32]>::new_slice(block);
-    let mut grad_key = zeros::<N>(head_vectors);
-    let mut grad_value = zeros::<N>(head_vectors);
+    let mut grad_key = zeros::<N>(own_vectors);
+    let mut grad_value = zeros::<N>(own_vectors);
     // The last block of keys may be shorter.
     let key_len_here = min(key_len - tile.first_row, block);
     // The compiler has to know where there is one block of queries alone: the sums for keys are zeros
@@ -266,8 +272,9 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
     }
     let mut first_query = 0usize;
     while first_query < query_end {
-        let query_index = first_query + thread;
+        let query_index = first_query + row;
         let has_query = query_index < query_len;
+        let takes_part = first_query + tile.plane_row < query_len;
         let query_row = load_query::<T, N>(
             query,
             output,
@@ -302,9 +309,9 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
             );
             // No thread reads the block before all have loaded their share of it.
             sync_cube();
-            // Now the thread has a query, and computes its column of `weights` and `grad_scores`.
-            if has_query {
-                let mut grad_row = zeros::<N>(head_vectors);
+            // Now the team has a query, and computes its column of `weights` and `grad_scores`.
+            if takes_part {
+                let mut grad_row = zeros::<N>(own_vectors);
                 for j in 0..key_len_here {
                     let key_index = tile.first_row + j;
                     let (weight, grad_score) = weigh::<B, N>(
@@ -320,59 +327,64 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
                         &dropout_mask,
                         layout,
                     );
-                    weights[j * comptime!(block + 1) + thread] = weight;
-                    grad_scores[j * comptime!(block + 1) + thread] = grad_score;
+                    if tile.member == 0 {
+                        weights[j * comptime!(block + 1) + row] = weight;
+                        grad_scores[j * comptime!(block + 1) + row] = grad_score;
+                    }
                     // With several blocks of keys `dQ` is a sum over workgroups: `grad_queries`.
                     if comptime!(!layout.has_several_blocks) {
-                        add::<N>(&mut grad_row, grad_score, &left, j, head_vectors);
+                        add::<N>(&mut grad_row, grad_score, &left, j, &tile, layout);
                     }
                 }
-                if comptime!(!layout.has_several_blocks) {
+                if comptime!(!layout.has_several_blocks) && has_query {
                     let stride = comptime!(layout.query_stride);
                     let start = row_start(&tile, query_index, query_len, stride, layout);
                     if comptime!(layout.is_self) {
-                        write::<T, N>(grad_key_value, start, &grad_row, head_vectors);
+                        write_row::<T, N>(grad_key_value, start, &grad_row, &tile, layout);
                     } else {
-                        write::<T, N>(grad_query, start, &grad_row, head_vectors);
+                        write_row::<T, N>(grad_query, start, &grad_row, &tile, layout);
                     }
                 }
             }
             // From here on keys and values are no longer read, so their memory is free.
             sync_cube();
             #[unroll]
-            for i in 0..head_vectors {
-                left[thread * head_vectors + i] = query_row.query[i];
-                right[thread * head_vectors + i] = query_row.grad_output[i];
+            for i in 0..own_vectors {
+                let at = row * head_vectors + tile.member + i * team;
+                left[at] = query_row.query[i];
+                right[at] = query_row.grad_output[i];
             }
-            // A thread reads what all others have written: their queries, weights and gradients.
+            // A team reads what all others have written: their queries, weights and gradients.
             sync_cube();
-            // Now the thread has a key, and sums up its row of both over the queries, in their
+            // Now the team has a key, and sums up its row of both over the queries, in their
             // order, so that the sums are the same in every run.
-            if thread < key_len_here {
+            if row < key_len_here {
                 for i in 0..min(query_len - first_query, block) {
-                    let entry = thread * comptime!(block + 1) + i;
-                    add::<N>(&mut grad_key, grad_scores[entry], &left, i, head_vectors);
-                    add::<N>(&mut grad_value, weights[entry], &right, i, head_vectors);
+                    let entry = row * comptime!(block + 1) + i;
+                    add::<N>(&mut grad_key, grad_scores[entry], &left, i, &tile, layout);
+                    add::<N>(&mut grad_value, weights[entry], &right, i, &tile, layout);
                 }
             }
         }
         first_query += block;
     }
     // Keys that no query attends to get zeros: the gradients are not initialized otherwise.
-    if thread < key_len_here {
+    if row < key_len_here {
         let stride = comptime!(layout.key_stride);
-        let start = row_start(&tile, tile.first_row + thread, key_len, stride, layout);
-        write::<T, N>(
+        let start = row_start(&tile, tile.first_row + row, key_len, stride, layout);
+        write_row::<T, N>(
             grad_key_value,
             start + comptime!(layout.key_start),
             &grad_key,
-            head_vectors,
+            &tile,
+            layout,
         );
-        write::<T, N>(
+        write_row::<T, N>(
             grad_key_value,
             start + comptime!(layout.value_start),
             &grad_value,
-            head_vectors,
+            &tile,
+            layout,
         );
     }
 }

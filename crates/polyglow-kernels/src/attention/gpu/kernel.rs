@@ -15,8 +15,13 @@
 //! weight would be 1 instead of `1 / l`.
 //!
 //! # Layout
-//! - A workgroup has a block of `layout.block` queries of one head of one batch row; thread `i` has
-//!   query `i` of the block. `CUBE_POS` is (block, head, batch row).
+//! - A workgroup has a block of `layout.block` queries of one head of one batch row. `CUBE_POS` is
+//!   (block, head, batch row).
+//! - `layout.team` neighboring threads share a query: of its row, and of each row that is computed
+//!   from it, thread `i` of a team has vectors `i`, `i + team`, and so on. A row of 64 numbers fills
+//!   so many registers of one thread that few threads find room on a multiprocessor; a fourth of it
+//!   does not. A dot product of two rows is the sum of what the team's threads have, which they
+//!   exchange without shared memory. Where a device cannot do that, a thread is a team.
 //! - Keys and values are loaded into shared memory `layout.block` rows at a time, so that each is
 //!   read from global memory once for a block of queries and not once for each query.
 //! - Queries, keys and values are read where the projections wrote them, in rows of all heads, by a
@@ -28,7 +33,7 @@ use cubecl::prelude::*;
 
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::mask::{DropoutMask, part_of, scale_at};
-use crate::gpu::vector::{sum, write, zeros};
+use crate::gpu::vector::{sum, zeros};
 
 /// The layout of the projections, counted in vectors, and the division into blocks.
 /// Kernels are compiled for each value of it.
@@ -47,12 +52,29 @@ pub(super) struct Layout {
     /// Whether queries, keys and values are parts of the same rows, and so their gradients. The
     /// forward pass does not need to know.
     pub(super) is_self: bool,
-    /// Rows in a block, and threads in a workgroup.
+    /// Rows in a block.
     pub(super) block: usize,
+    /// Threads that share a row: 1 or [`TEAM`].
+    pub(super) team: usize,
     /// Whether there are more keys or queries than one block has.
     pub(super) has_several_blocks: bool,
     /// Whether weights are dropped; otherwise the dropout mask is not read.
     pub(super) has_dropout: bool,
+}
+
+/// Threads that share a row, where they can exchange numbers.
+pub(super) const TEAM: usize = 4;
+
+impl Layout {
+    /// Vectors of a row that a thread has.
+    pub(super) fn own_vectors(&self) -> usize {
+        self.head_vectors / self.team
+    }
+
+    /// Threads in a workgroup.
+    pub(super) fn threads(&self) -> usize {
+        self.block * self.team
+    }
 }
 
 /// The scalar arguments of all kernels: the lengths of a batch, and the scale of scores,
@@ -73,6 +95,13 @@ pub(super) struct Tile {
     pub(super) first_row: usize,
     /// The part of the dropout mask that belongs to this head.
     pub(super) part: u32,
+    /// The row of the block that this thread has a part of.
+    pub(super) row: usize,
+    /// The number of the thread in its team.
+    pub(super) member: usize,
+    /// The first row of the block that is shared by threads of this thread's plane: those that come to
+    /// the same instructions together.
+    pub(super) plane_row: usize,
 }
 
 /// The [`Tile`] of this workgroup.
@@ -80,11 +109,20 @@ pub(super) struct Tile {
 pub(super) fn tile(dropout_mask: &DropoutMask, #[comptime] layout: Layout) -> Tile {
     let head = CUBE_POS_Y;
     let batch = CUBE_POS_Z;
+    let team = comptime!(layout.team);
+    let thread = UNIT_POS as usize;
+    let mut first_thread = thread;
+    if comptime!(layout.team > 1) {
+        first_thread = thread - UNIT_POS_PLANE as usize;
+    }
     Tile {
         batch_index: batch as usize,
         head_index: head as usize,
         first_row: CUBE_POS_X as usize * comptime!(layout.block),
         part: part_of(part_of(dropout_mask.high, batch), head),
+        row: thread / team,
+        member: thread % team,
+        plane_row: first_thread / team,
     }
 }
 
@@ -130,10 +168,13 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let tile = tile(&dropout_mask, layout);
     let block = comptime!(layout.block);
     let head_vectors = comptime!(layout.head_vectors);
+    let own_vectors = comptime!(layout.own_vectors());
     let query_len = scalars.query_len as usize;
     let key_len = scalars.key_len as usize;
-    let query_index = tile.first_row + UNIT_POS as usize;
+    let query_index = tile.first_row + tile.row;
     let has_query = query_index < query_len;
+    // Threads that exchange numbers take part as long as one of their plane has a query.
+    let takes_part = tile.first_row + tile.plane_row < query_len;
     // The block of keys that all threads visit together, with its values; and a flag for each
     // query.
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
@@ -141,14 +182,14 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let mut flags = Shared::<[u32]>::new_slice(block);
     // `q` and `o` of this thread, in registers. All threads of the workgroup stay to the end, also
     // those beyond the last query: they help to load, and barriers need all of them.
-    let mut query_row = Array::<Vector<f32, N>>::new(head_vectors);
-    let mut output_row = zeros::<N>(head_vectors);
+    let mut query_row = Array::<Vector<f32, N>>::new(own_vectors);
+    let mut output_row = zeros::<N>(own_vectors);
     if has_query {
         let stride = comptime!(layout.query_stride);
-        let start = row_start(&tile, query_index, query_len, stride, layout);
+        let start = row_start(&tile, query_index, query_len, stride, layout) + tile.member;
         #[unroll]
-        for i in 0..head_vectors {
-            query_row[i] = Vector::cast_from(query[start + i]);
+        for i in 0..own_vectors {
+            query_row[i] = Vector::cast_from(query[start + i * comptime!(layout.team)]);
         }
     }
     // `m` and `l`. Any score is above this `m`, also a forbidden one, so the first key sets it.
@@ -182,11 +223,11 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
             );
             // No thread reads the block before all have loaded their share of it.
             sync_cube();
-            if has_query {
+            if takes_part {
                 let len = min(key_len - first_key, block);
                 for j in 0..len {
                     let key_index = first_key + j;
-                    let mut score = dot::<N>(&query_row, &keys, j, head_vectors) * scalars.scale;
+                    let mut score = dot::<N>(&query_row, &keys, j, &tile, layout) * scalars.scale;
                     if is_forbidden::<B>(mask, tile.batch_index, query_index, key_index) {
                         score = f32::new(FORBIDDEN);
                     }
@@ -195,7 +236,7 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                         let shrink = (max_score - score).exp();
                         normalizer *= shrink;
                         #[unroll]
-                        for i in 0..head_vectors {
+                        for i in 0..own_vectors {
                             output_row[i] *= Vector::new(shrink);
                         }
                         max_score = score;
@@ -210,7 +251,7 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                             query_index * key_len + key_index,
                             layout,
                         );
-                    add::<N>(&mut output_row, dropped_weight, &values, j, head_vectors);
+                    add::<N>(&mut output_row, dropped_weight, &values, j, &tile, layout);
                 }
             }
         }
@@ -222,13 +263,15 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
         // `o / l`. No division by 0: the first block is never skipped, since `m` begins below half
         // of FORBIDDEN, and the key that has the largest score adds `exp(0) = 1` to `l`.
         #[unroll]
-        for i in 0..head_vectors {
+        for i in 0..own_vectors {
             output_row[i] /= Vector::new(normalizer);
         }
-        write::<T, N>(output, start, &output_row, head_vectors);
-        let start = stats_start(&tile, query_index, query_len, layout);
-        stats[start] = max_score;
-        stats[start + 1] = 1.0 / normalizer;
+        write_row::<T, N>(output, start, &output_row, &tile, layout);
+        if tile.member == 0 {
+            let start = stats_start(&tile, query_index, query_len, layout);
+            stats[start] = max_score;
+            stats[start + 1] = 1.0 / normalizer;
+        }
     }
 }
 
@@ -266,7 +309,9 @@ pub(super) fn any_query_attends<B: Int>(
             }
         }
         // Every thread counts the flags of all, so that all come to the same result.
-        flags[UNIT_POS as usize] = u32::cast_from(flag);
+        if tile.member == 0 {
+            flags[tile.row] = u32::cast_from(flag);
+        }
         sync_cube();
         let mut count = 0u32;
         for i in 0..comptime!(layout.block) {
@@ -346,7 +391,7 @@ pub(super) fn load_keys_and_values<T: Float, N: Size>(
 }
 
 /// Copies a block of keys or values of a head, from row `first_row` on, into shared memory. Thread
-/// `i` copies vectors `i`, `i + block`, and so on, so that neighboring threads read neighboring
+/// `i` of `n` copies vectors `i`, `i + n`, and so on, so that neighboring threads read neighboring
 /// memory.
 #[cube]
 fn load<T: Float, N: Size>(
@@ -370,40 +415,69 @@ fn load<T: Float, N: Size>(
                 + at % head_vectors;
             to[at] = Vector::cast_from(rows[from]);
         }
-        at += comptime!(layout.block);
+        at += comptime!(layout.threads());
     }
 }
 
-/// The dot product of a thread's row and row `index` of those in shared memory, of `len` vectors
-/// each.
+/// The dot product of a team's row and row `index` of those in shared memory. With teams of several
+/// threads all of a plane have to call it together.
 #[cube]
 pub(super) fn dot<N: Size>(
     row: &Array<Vector<f32, N>>,
     rows: &Shared<[Vector<f32, N>]>,
     index: usize,
-    #[comptime] len: usize,
+    tile: &Tile,
+    #[comptime] layout: Layout,
 ) -> f32 {
-    let start = index * len;
+    let start = index * comptime!(layout.head_vectors) + tile.member;
     let mut sums = Vector::<f32, N>::new(0.0f32);
     #[unroll]
-    for i in 0..len {
-        sums += row[i] * rows[start + i];
+    for i in 0..comptime!(layout.own_vectors()) {
+        sums += row[i] * rows[start + i * comptime!(layout.team)];
     }
-    sum::<N>(sums)
+    sum_of_team(sum::<N>(sums), layout)
 }
 
-/// Adds `factor` times row `index` of those in shared memory to the sums, of `len` vectors each.
+/// The sum of what the threads of a team have, the same for all of them: each step adds the sum of
+/// the other half in the order that the other half does, too, since `a + b` is `b + a`.
+#[cube]
+pub(super) fn sum_of_team(value: f32, #[comptime] layout: Layout) -> f32 {
+    let mut sum = value;
+    if comptime!(layout.team > 1) {
+        sum += plane_shuffle_xor(sum, 1u32);
+        sum += plane_shuffle_xor(sum, 2u32);
+    }
+    sum
+}
+
+/// Adds `factor` times row `index` of those in shared memory to the team's row of sums.
 #[cube]
 pub(super) fn add<N: Size>(
     sums: &mut Array<Vector<f32, N>>,
     factor: f32,
     rows: &Shared<[Vector<f32, N>]>,
     index: usize,
-    #[comptime] len: usize,
+    tile: &Tile,
+    #[comptime] layout: Layout,
 ) {
-    let start = index * len;
+    let start = index * comptime!(layout.head_vectors) + tile.member;
     #[unroll]
-    for i in 0..len {
-        sums[i] += Vector::new(factor) * rows[start + i];
+    for i in 0..comptime!(layout.own_vectors()) {
+        sums[i] += Vector::new(factor) * rows[start + i * comptime!(layout.team)];
+    }
+}
+
+/// Writes the team's row to `rows`, where the row begins at `start`.
+#[cube]
+pub(super) fn write_row<T: Float, N: Size>(
+    rows: &mut [Vector<T, N>],
+    start: usize,
+    row: &Array<Vector<f32, N>>,
+    tile: &Tile,
+    #[comptime] layout: Layout,
+) {
+    #[unroll]
+    for i in 0..comptime!(layout.own_vectors()) {
+        rows[start + tile.member + i * comptime!(layout.team)] = Vector::cast_from(row[i]);
     }
 }

@@ -5,10 +5,16 @@
 //! what its matrix units do. So the sums are split ([`parts_of_sums`]): each part is a product of
 //! its own, all of them in one launch, and a small kernel adds them up in their order.
 
+#[cfg(feature = "cublaslt")]
+mod cublas;
 mod tune;
 
 use burn::tensor::{DType, FloatDType, Tensor};
 
+#[cfg(feature = "cublaslt")]
+pub use self::cublas::ProductObservation;
+#[cfg(feature = "cublaslt")]
+use crate::gpu::operation;
 use crate::gpu::operation::{Operand, queue_strided};
 use crate::gpu::rows::sum_of_rows;
 
@@ -39,7 +45,11 @@ pub(crate) fn product(left: Tensor<2>, right: Tensor<2>, dtype: FloatDType) -> T
 pub(crate) fn product_of_columns(left: Tensor<2>, right: Tensor<2>) -> Tensor<2> {
     let [terms, rows] = left.dims();
     let [_, columns] = right.dims();
-    let parts = parts_of_sums(rows, columns, terms);
+    let parts = if splits_sums_itself(&left) {
+        1
+    } else {
+        parts_of_sums(rows, columns, terms)
+    };
     if parts == 1 {
         return product(left.transpose(), right, FloatDType::F32);
     }
@@ -50,6 +60,17 @@ pub(crate) fn product_of_columns(left: Tensor<2>, right: Tensor<2>) -> Tensor<2>
     sum_of_rows(sums.reshape([parts, rows * columns]).into(), parts)
         .tensor::<1>()
         .reshape([rows, columns])
+}
+
+/// Whether what computes products on the device of a tensor splits their sums where that is faster.
+fn splits_sums_itself(tensor: &Tensor<2>) -> bool {
+    #[cfg(feature = "cublaslt")]
+    return cublas::is_used(&operation::client(&Operand::from(tensor.clone())));
+    #[cfg(not(feature = "cublaslt"))]
+    {
+        let _ = tensor;
+        false
+    }
 }
 
 /// The number of parts that the sums of a product are split into.
@@ -75,6 +96,10 @@ fn batched<const D: usize>(
     let written = [(shape, DType::from(dtype))];
     let inputs = [Operand::from(left), right.into()];
     let [output] = queue_strided("product", inputs, written, |_, [left, right], [output]| {
+        #[cfg(feature = "cublaslt")]
+        if cublas::launch(&left, &right, &output) {
+            return;
+        }
         tune::launch_fastest(left, right, output);
     });
     output.tensor()
