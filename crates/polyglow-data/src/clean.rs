@@ -11,11 +11,12 @@
 //! 2. [`own_language`] finds sides in another language, and exchanges those that stand on the wrong side.
 //! 3. [`lexical`] finds sides that do not say the same.
 //!
-//! A new rule is a row of the table in [`rules`].
+//! A [`group`] of filters can be left out. A new rule is a row of the table in [`rules`].
 
 pub mod cleaner;
 pub mod cleaning;
 pub mod findings;
+pub mod group;
 pub mod held_out;
 pub mod language;
 pub mod lexical;

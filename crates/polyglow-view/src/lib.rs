@@ -1,8 +1,9 @@
-//! Looks at trained models: pages and pictures that need neither a server nor a network.
+//! Looks at texts and trained models: pages and pictures that need neither a server nor a network.
 //!
 //! | question | module | result |
 //! |---|---|---|
 //! | How did my runs go, and which one is better? | [`report`] | one HTML page |
+//! | What did cleaning take from my text? | [`cleaning`] | one HTML page |
 //! | Which tokens or patches does a model attend to? | [`attention`] | an HTML page, PNG or SVG |
 //! | Which words, lines and contexts are similar? | [`embeddings`] | lists; a plot as HTML, PNG or SVG |
 //!
@@ -13,6 +14,7 @@
 //! `tracing`. Models are run by `polyglow-predict`.
 
 pub mod attention;
+pub mod cleaning;
 mod document;
 mod drawing;
 pub mod embeddings;

@@ -225,7 +225,7 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let done = match command {
         Command::New(args) => new::run(&args),
         Command::NewCrate(args) => new_crate::run(&args),
-        Command::Clean(args) => clean::run(&args),
+        Command::Clean(args) => return clean::run(&args),
         Command::Align(args) => return align::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Train(args) => return train::run(&args, group),

@@ -3,12 +3,14 @@
 //! Of each pair one byte is kept between readings, and of the corpus a sample from which languages and
 //! translations are learned: memory grows with hashes alone.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::LazyLock;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected, TEMPLATE};
+use crate::clean::group::Group;
 use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::lexical::{CUT, JOINED, Lexical, MISALIGNED, Sampled};
 use crate::clean::own_language::{Guess, Judgment, OwnLanguages};
@@ -66,6 +68,8 @@ pub enum Reading {
 pub struct Cleaning {
     cleaner: Cleaner,
     fates: Vec<Fate>,
+    /// The groups whose filters are left out.
+    left_out: BTreeSet<Group>,
     /// The number of the first pair of each part of the corpus.
     starts: Vec<u64>,
     languages: BTreeMap<&'static str, u64>,
@@ -151,6 +155,7 @@ impl Cleaning {
         let mut cleaning = Self {
             cleaner,
             fates: Vec::new(),
+            left_out: BTreeSet::new(),
             starts: Vec::new(),
             languages: BTreeMap::new(),
             estimates: BTreeMap::new(),
@@ -305,14 +310,7 @@ impl Cleaning {
     /// Exchanges the sides of a repaired pair if they stand on the wrong sides, and returns whether it
     /// stays.
     fn apply(&self, index: u64, pair: &mut Pair) -> bool {
-        match self.fates[index as usize] {
-            Fate::Stays => true,
-            Fate::StaysSwapped => {
-                std::mem::swap(&mut pair.src, &mut pair.tgt);
-                true
-            }
-            Fate::Removed(_) => false,
-        }
+        self.fates[index as usize].apply(pair)
     }
 
     /// Keeps the best `keep` of the pairs that stay, a share from 0 to 1, by their scores, of which there
@@ -341,11 +339,36 @@ impl Cleaning {
         }
     }
 
+    /// Leaves out the filters of these groups, and of no others: pairs that they remove stay, and what
+    /// they change is as it was. Filters that come later have not looked at those pairs.
+    pub fn leave_out(&mut self, groups: impl IntoIterator<Item = Group>) {
+        self.left_out = groups.into_iter().collect();
+    }
+
+    /// What becomes of a pair without the filters that are left out.
+    fn fate(&self, index: u64) -> Fate {
+        let fate = self.fates[index as usize];
+        let group = match fate {
+            Fate::Stays => return fate,
+            Fate::StaysSwapped => Group::Language,
+            Fate::Removed(reason) => group_of(reason),
+        };
+        if self.left_out.contains(&group) {
+            Fate::Stays
+        } else {
+            fate
+        }
+    }
+
     /// Returns what becomes of a pair of the corpus, by its number from 0.
     pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
-        let (mut cleaned, repairs) = self.cleaner.repair(pair);
-        let fate = self.fates[index as usize];
-        self.apply(index, &mut cleaned);
+        let (mut cleaned, repairs) = if self.left_out.contains(&Group::Repairs) {
+            (pair.clone(), Repairs::default())
+        } else {
+            self.cleaner.repair(pair)
+        };
+        let fate = self.fate(index);
+        fate.apply(&mut cleaned);
         Cleaned {
             pair: cleaned,
             repairs,
@@ -390,8 +413,8 @@ impl Cleaning {
             ..CleanReport::default()
         };
         let mut counts = vec![0_u64; reasons().count()];
-        for fate in &self.fates {
-            match *fate {
+        for index in 0..report.pairs {
+            match self.fate(index) {
                 Fate::Removed(reason) => counts[usize::from(reason)] += 1,
                 Fate::Stays | Fate::StaysSwapped => report.kept += 1,
             }
@@ -403,6 +426,14 @@ impl Cleaning {
 }
 
 impl Fate {
+    /// Exchanges the sides of a pair if they stand on the wrong sides, and returns whether it stays.
+    fn apply(self, pair: &mut Pair) -> bool {
+        if self == Self::StaysSwapped {
+            std::mem::swap(&mut pair.src, &mut pair.tgt);
+        }
+        !matches!(self, Self::Removed(_))
+    }
+
     /// Returns why a pair is removed; `None` if it stays.
     fn reason(self) -> Option<Reason> {
         match self {
@@ -452,6 +483,12 @@ fn each_chunk(
     }
     visit(start, chunk);
     Ok(starts)
+}
+
+/// The group of a reason, by its index in [`reasons`].
+fn group_of(index: u8) -> Group {
+    static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| reasons().map(Group::of).collect());
+    GROUPS[usize::from(index)]
 }
 
 fn removed_for(reason: Reason) -> Fate {

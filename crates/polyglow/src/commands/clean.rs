@@ -1,6 +1,7 @@
 //! `polyglow clean`: training text without what is no translation.
 
 mod explain;
+mod prove;
 mod scores;
 
 use std::collections::BTreeMap;
@@ -11,10 +12,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use polyglow_data::clean::cleaning::{CleanReport, Cleaning, Reading, reasons};
+use polyglow_data::clean::group::Group;
 use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::file::NewFile;
 use polyglow_data::pair::Pair;
+use polyglow_view::cleaning::{RemovedPair, render};
 use serde::Serialize;
 
 use super::pairs::{Pairs, PairsArgs};
@@ -22,6 +25,7 @@ use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 use explain::LinePosition;
+use prove::ProveArgs;
 
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
@@ -34,7 +38,7 @@ pub(crate) struct CleanArgs {
     #[command(flatten)]
     text: PairsArgs,
     /// Directory to write to, which is not there yet: `train` with the endings of the languages,
-    /// `removed.tsv` and `report.json`
+    /// `removed.tsv`, `report.json` and `report.html`
     #[arg(long, value_name = "DIR", required_unless_present_any = ["dry_run", "explain"])]
     out: Option<PathBuf>,
     /// Write nothing, and say what would be removed
@@ -56,6 +60,12 @@ pub(crate) struct CleanArgs {
     /// Share of the pairs to keep of those that nothing else removes, the best by their scores
     #[arg(long, value_name = "SHARE", value_parser = share)]
     keep: Option<f64>,
+    /// Leave out a group of filters: `repairs`, `rules`, `held-out`, `duplicates`, `language`,
+    /// `meaning` or `scores`; may be repeated
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    without: Vec<Group>,
+    #[command(flatten)]
+    proof: ProveArgs,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -67,29 +77,21 @@ pub(super) struct Report {
     #[serde(flatten)]
     counts: CleanReport,
     /// The first pairs of each reason.
-    samples: BTreeMap<&'static str, Vec<Sample>>,
-}
-
-/// A pair that is removed.
-#[derive(Serialize)]
-struct Sample {
-    file: String,
-    line: u64,
-    src: String,
-    tgt: String,
+    samples: BTreeMap<&'static str, Vec<RemovedPair>>,
 }
 
 /// Repairs the pairs of the training text that a config names, removes those that are no
-/// translations, that repeat others or that are in a held-out set, and writes the rest.
+/// translations, that repeat others or that are in a held-out set, and writes the rest; or proves what
+/// that is worth. Returns the exit code.
 ///
 /// # Errors
 /// The config is wrong, its text has no pairs, or there is something at `--out` already (exit code
 /// 2); a file cannot be read or written.
-pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     let text = args.text.open_uncleaned("clean")?;
     check_languages(&text)?;
     let out = args.out.as_deref().filter(|_| !args.dry_run);
-    if let Some(dir) = out {
+    if let Some(dir) = out.filter(|_| !args.proof.prove) {
         // Before the work.
         check_free(dir)?;
     }
@@ -112,13 +114,14 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
         };
         cleaning.keep_best(&scores, keep);
     }
+    cleaning.leave_out(args.without.iter().copied());
     if !args.explain.is_empty() {
-        return explain::print(
-            &mut io::stdout().lock(),
-            &cleaning,
-            &text.corpus,
-            &args.explain,
-        );
+        let mut stdout = io::stdout().lock();
+        explain::print(&mut stdout, &cleaning, &text.corpus, &args.explain)?;
+        return Ok(0);
+    }
+    if let Some(dir) = out.filter(|_| args.proof.prove) {
+        return prove::prove(&args.proof, dir, &text, cleaning, args.json);
     }
     let output = out
         .map(|dir| CleanFiles::create(dir, &text.languages))
@@ -127,14 +130,23 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&report)?;
-        return Ok(writeln!(stdout, "{text}")?);
+        writeln!(stdout, "{text}")?;
+        return Ok(0);
     }
     print(&mut stdout, &report)?;
     if let Some(dir) = out {
         let prefix = dir.join("train");
         tracing::info!("train on it: --set data.train={}", prefix.display());
     }
-    Ok(())
+    Ok(0)
+}
+
+/// Reads the name of a group of filters.
+fn group(name: &str) -> Result<Group, String> {
+    Group::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Group::ALL.into_iter().map(Group::name).collect();
+        format!("the groups are {}", names.join(", "))
+    })
 }
 
 /// Cleans a corpus, also of sentences of `held_out`, and writes it to files.
@@ -188,7 +200,7 @@ fn write(
     mut output: Option<&mut CleanFiles>,
 ) -> anyhow::Result<Report> {
     let mut counts = cleaning.report();
-    let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
+    let mut samples: BTreeMap<&'static str, Vec<RemovedPair>> = BTreeMap::new();
     let mut index = 0;
     for part in train.parts() {
         let file = part.name();
@@ -208,7 +220,7 @@ fn write(
             }
             let of_reason = samples.entry(reason.key).or_default();
             if of_reason.len() < SAMPLES {
-                of_reason.push(Sample {
+                of_reason.push(RemovedPair {
                     file: file.clone(),
                     line,
                     src: pair.src,
@@ -314,12 +326,15 @@ impl CleanFiles {
     /// Gives all files their names, with the report beside them.
     fn commit(self, report: &Report) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(report)? + "\n";
+        let page = render(&report.counts, &report.samples);
         let dir = self.dir.clone();
         let commit =
             |file: BufWriter<NewFileWriter>| -> io::Result<()> { file.into_inner()?.0.commit() };
         commit(self.removed)
             .and_then(|()| commit(self.src))
             .and_then(|()| commit(self.tgt))
+            .and_then(|()| polyglow_data::file::replace(&dir.join("report.html"), page.as_bytes()))
+            // Last: who continues a command takes it for the sign that all is there.
             .and_then(|()| polyglow_data::file::replace(&dir.join("report.json"), text.as_bytes()))
             .with_context(|| format!("cannot write into `{}`", dir.display()))
     }
@@ -350,7 +365,7 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
         let title = reason.title;
         writeln!(out, "{key}: {count} pairs {title} ({:.2} %)", share(count))?;
         for sample in samples[key].iter().take(PRINTED) {
-            let Sample {
+            let RemovedPair {
                 file,
                 line,
                 src,

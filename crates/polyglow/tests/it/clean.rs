@@ -78,6 +78,9 @@ fn pairs_are_repaired_or_removed_for_their_reasons() {
         "{printed}"
     );
     assert!(message.contains("--set data.train=out/train"), "{message}");
+    let page = fs::read_to_string(sandbox.path().join("out/report.html")).expect("it is there");
+    assert!(page.contains("4 of 9 pairs stay, 44.44 %."), "{page}");
+    assert!(page.contains("I have 3 dogs ."), "{page}");
     // What was written is clean.
     let again = [
         "clean",
@@ -349,4 +352,120 @@ fn the_best_pairs_by_the_scores_of_a_file_or_a_model_stay() {
         error.contains("add `--scores FILE` or `--score RUN`"),
         "{error}"
     );
+}
+
+const PROVED: &str = "[data]\ntrain = 'text'\nvalid = 'toy/valid'\nsrc = 'en'\ntgt = 'de'\n\
+    [tokenizer]\nkind = 'word'\n\
+    [model]\nd_model = 16\nd_ff = 16\nnum_heads = 2\nnum_encoder_layers = 1\nnum_decoder_layers = 1\n\
+    [train]\nmax_tokens = 256\nmax_steps = 100000\nwarmup_steps = 4000\npatience = 3\n\
+    [search]\nbeam_size = 1\nmax_len_ratio = 0.5\n";
+
+/// A text of which a fifth is there twice and a fifth is copies of its sources.
+fn files_to_prove(sandbox: &Sandbox) {
+    sandbox.succeed(&["corpus", "mini-en-de", "toy"]);
+    let read = |name: &str| fs::read_to_string(sandbox.path().join(name)).expect("it is there");
+    let [english, german] = [read("toy/train.en"), read("toy/train.de")];
+    let mut sides = [String::new(), String::new()];
+    for (index, (src, tgt)) in english.lines().zip(german.lines()).take(300).enumerate() {
+        let pairs = match index % 5 {
+            0 => vec![(src, tgt), (src, tgt)],
+            1 => vec![(src, src)],
+            _ => vec![(src, tgt)],
+        };
+        for (src, tgt) in pairs {
+            sides[0] += &[src, "\n"].concat();
+            sides[1] += &[tgt, "\n"].concat();
+        }
+    }
+    write(sandbox, "text.en", &sides[0]);
+    write(sandbox, "text.de", &sides[1]);
+    write(sandbox, "c.toml", PROVED);
+}
+
+#[test]
+fn a_proof_trains_with_and_without_each_group_and_continues_where_it_was_ended() {
+    let sandbox = Sandbox::new();
+    files_to_prove(&sandbox);
+    let command = [
+        "clean", "c.toml", "--prove", "--steps", "2", "--seeds", "2", "--out", "proof",
+    ];
+    let (printed, message) = sandbox.succeed(&command);
+    assert!(
+        message.contains("8 of 8: without-duplicates, seed 2"),
+        "{message}"
+    );
+    let proof = sandbox.path().join("proof");
+    let bytes = fs::read(proof.join("proof.json")).expect("it is there");
+    let report: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+    let names = [
+        "cleaned",
+        "as-it-was",
+        "without-rules",
+        "without-duplicates",
+    ];
+    let texts = report["texts"].as_array().expect("a list");
+    for (text, name) in texts.iter().zip(names) {
+        assert_eq!(text["name"], name);
+        let lines = |file: &str| {
+            let text = fs::read_to_string(proof.join(name).join(file)).expect("it is there");
+            text.lines().count()
+        };
+        assert_eq!(text["pairs"], lines("train.de"), "{name}");
+        assert_eq!(lines("seed-1.txt"), lines("seed-2.txt"));
+        assert_eq!(text["bleu"].as_array().map(Vec::len), Some(2));
+        assert!(printed.contains(name), "{printed}");
+    }
+    // Each text has more than the cleaned one, and what no group has touched has most.
+    let pairs: Vec<u64> = texts
+        .iter()
+        .filter_map(|text| text["pairs"].as_u64())
+        .collect();
+    let more = |index: usize| pairs[index] - pairs[0];
+    assert!(more(2) >= 55 && more(3) >= 55, "{pairs:?}");
+    assert!(more(1) >= more(2) + more(3), "{pairs:?}");
+    // As a command leaves it that is ended in the middle of a training.
+    fs::remove_file(proof.join("proof.json")).expect("it is there");
+    fs::remove_file(proof.join("without-rules/seed-2.txt")).expect("it is there");
+    let (again, message) = sandbox.succeed(&command);
+    assert_eq!(again, printed);
+    assert!(!message.contains("3 of 8"), "{message}");
+    assert_eq!(
+        fs::read(proof.join("proof.json")).expect("it is there"),
+        bytes
+    );
+    // Another proof has a directory of its own.
+    let mut other = command;
+    other[4] = "3";
+    let message = sandbox.fail(2, &other);
+    assert!(message.contains("begun with another config"), "{message}");
+    let files = ["clean", "--src", "text.en", "--tgt", "text.de"];
+    let message = sandbox.fail(2, &[&files[..], &["--prove", "--out", "new"]].concat());
+    assert!(message.contains("give a config"), "{message}");
+    let message = sandbox.fail(
+        2,
+        &[&files[..], &["--dry-run", "--without", "rule"]].concat(),
+    );
+    assert!(
+        message.contains("the groups are repairs, rules"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_a_group_that_is_left_out_would_remove_stays() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    let kept = |without: &[&str]| {
+        let mut command = vec!["clean", "c.toml", "--dry-run", "--json"];
+        for group in without {
+            command.extend(["--without", group]);
+        }
+        let report = sandbox.json(&command);
+        (report["kept"].as_u64(), report["repaired"].clone())
+    };
+    let repaired = serde_json::json!({"html": 1, "mojibake": 1});
+    assert_eq!(kept(&[]), (Some(4), repaired.clone()));
+    assert_eq!(kept(&["duplicates"]), (Some(5), repaired.clone()));
+    assert_eq!(kept(&["rules", "held-out"]), (Some(8), repaired));
+    assert_eq!(kept(&["repairs"]), (Some(4), serde_json::json!({})));
 }

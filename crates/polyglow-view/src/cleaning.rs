@@ -1,0 +1,180 @@
+//! A page about text that was cleaned: what was repaired, what was removed and why, with examples.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use polyglow_data::clean::cleaning::{CleanReport, reasons};
+use serde::Serialize;
+
+use crate::document::document;
+
+const STYLE: &str = include_str!("cleaning.css");
+
+/// A pair that was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RemovedPair {
+    /// The file that it is in, as reports name it.
+    pub file: String,
+    /// The number of its line, from 1.
+    pub line: u64,
+    /// Its source, as it was in the text.
+    pub src: String,
+    /// Its target.
+    pub tgt: String,
+}
+
+/// Returns the page. `samples` are some pairs of each reason, by its key; reasons without any have no
+/// part of their own.
+pub fn render(report: &CleanReport, samples: &BTreeMap<&'static str, Vec<RemovedPair>>) -> String {
+    let CleanReport { pairs, kept, .. } = report;
+    let body = html! {
+        h1 { "polyglow clean" }
+        p { (kept) " of " (pairs) " pairs stay, " (percent(*kept, *pairs)) "." }
+        (removed(report))
+        (repaired(report))
+        (languages(report))
+        @for reason in reasons() {
+            @if let Some(samples) = samples.get(reason.key) {
+                h2 id=(reason.key) { (reason.key) }
+                p {
+                    (report.removed.get(reason.key).copied().unwrap_or(0)) " pairs " (reason.title) "; the first of them:"
+                }
+                (examples(samples))
+            }
+        }
+    };
+    document("polyglow clean", STYLE, &body)
+}
+
+fn percent(count: u64, all: u64) -> String {
+    format!("{:.2} %", 100.0 * count as f64 / all.max(1) as f64)
+}
+
+/// How many pairs each reason took, with the estimates of what is in the text.
+fn removed(report: &CleanReport) -> Markup {
+    let most = report.removed.values().copied().max().unwrap_or(1);
+    let counted = reasons().filter_map(|reason| Some((reason, *report.removed.get(reason.key)?)));
+    html! {
+        h2 { "What was removed" }
+        @if report.removed.is_empty() {
+            p { "Nothing." }
+        } @else {
+            table {
+                thead { tr { th scope="col" { "reason" } th scope="col" { "pairs" } th scope="col" { "share" } th {} th {} } }
+                tbody {
+                    @for (reason, count) in counted {
+                        tr {
+                            th scope="row" { a href={ "#" (reason.key) } { (reason.key) } }
+                            td { (count) }
+                            td { (percent(count, report.pairs)) }
+                            td.bar { div style={ "width: " (100 * count / most) "%" } {} }
+                            td.title { "pairs " (reason.title) }
+                        }
+                    }
+                }
+            }
+            p.note { "The first reason that holds is the one that counts. All of them are in removed.tsv." }
+        }
+        @for (key, share) in &report.estimates {
+            p { "About " (format!("{:.1}", 100.0 * share)) " % of the pairs look " (key) "." }
+        }
+    }
+}
+
+/// How many pairs that stay were repaired.
+fn repaired(report: &CleanReport) -> Markup {
+    html! {
+        h2 { "What was repaired" }
+        @if report.repaired.is_empty() {
+            p { "Nothing." }
+        } @else {
+            table {
+                thead { tr { th scope="col" { "repair" } th scope="col" { "pairs" } th scope="col" { "share" } } }
+                tbody {
+                    @for (repair, count) in &report.repaired {
+                        tr { th scope="row" { (repair) } td { (count) } td { (percent(*count, report.pairs)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The languages of sides that are in another than their own, the most frequent first.
+fn languages(report: &CleanReport) -> Markup {
+    let mut languages: Vec<(&str, u64)> = report
+        .languages
+        .iter()
+        .map(|(code, count)| (*code, *count))
+        .collect();
+    languages.sort_by_key(|(code, count)| (std::cmp::Reverse(*count), *code));
+    html! {
+        @if !languages.is_empty() {
+            h2 { "Other languages" }
+            table {
+                thead { tr { th scope="col" { "language" } th scope="col" { "sides" } } }
+                tbody {
+                    @for (code, count) in languages {
+                        tr { th scope="row" { (code) } td { (count) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Pairs with the places where they are; each side is laid out in the direction of its script.
+fn examples(samples: &[RemovedPair]) -> Markup {
+    html! {
+        table.examples {
+            tbody {
+                @for RemovedPair { file, line, src, tgt } in samples {
+                    tr {
+                        th scope="row" { (file) ":" (line) }
+                        td dir="auto" { (src) }
+                        td dir="auto" { (tgt) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_every_count_and_escapes_what_it_shows() {
+        let report = CleanReport {
+            pairs: 200,
+            kept: 150,
+            repaired: BTreeMap::from([("html", 7)]),
+            removed: BTreeMap::from([("copy", 40), ("language", 10)]),
+            languages: BTreeMap::from([("fra", 8), ("nld", 9)]),
+            estimates: BTreeMap::from([("cut", 0.032)]),
+        };
+        let sample = RemovedPair {
+            file: "a.en".to_owned(),
+            line: 17,
+            src: "<b>one</b>".to_owned(),
+            tgt: "two".to_owned(),
+        };
+        let page = render(&report, &BTreeMap::from([("copy", vec![sample])]));
+        for text in [
+            "150 of 200 pairs stay, 75.00 %.",
+            "40</td><td>20.00 %",
+            "About 3.2 % of the pairs look cut.",
+            "html</th><td>7</td><td>3.50 %",
+            "a.en:17",
+            "&lt;b&gt;one&lt;/b&gt;",
+        ] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        // The most frequent language comes first, and a reason without samples has no part.
+        assert!(page.find("nld") < page.find("fra"));
+        assert!(page.contains("id=\"copy\"") && !page.contains("id=\"language\""));
+        let nothing = render(&CleanReport::default(), &BTreeMap::new());
+        assert!(nothing.contains("0 of 0 pairs stay"), "{nothing}");
+    }
+}
