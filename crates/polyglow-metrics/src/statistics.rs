@@ -38,6 +38,19 @@ impl Statistics {
         self.values.chunks_exact(self.width)
     }
 
+    /// Adds the rows of other outputs for the same segments to these, as of models that were trained
+    /// with other seeds: a segment that is resampled is then resampled for all of them.
+    ///
+    /// # Panics
+    /// The tables differ in their sizes.
+    pub fn add(&mut self, other: &Self) {
+        let sizes = |table: &Self| (table.width, table.values.len());
+        assert_eq!(sizes(self), sizes(other), "tables of the same segments");
+        for (sum, value) in self.values.iter_mut().zip(&other.values) {
+            *sum += value;
+        }
+    }
+
     /// Returns the sum of all rows, added from first to last.
     pub fn sum(&self) -> Vec<f64> {
         let mut total = vec![0.0; self.width];

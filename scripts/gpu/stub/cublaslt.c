@@ -1,6 +1,6 @@
-// cuBLASLt without a GPU, of as much of the interface as is called: products on the host's memory, which is
-// that of `cuda.c`, by the library's rules, matrices by columns. What is asked of it wrongly, it says; with STUB_LOG set
-// it says every product.
+// cuBLASLt without a GPU, of as much of the interface as is called: products on the host's memory,
+// which is that of `cuda.c`, by the library's rules, matrices by columns. A wrong call fails; with
+// STUB_LOG set every product is printed.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,11 @@ typedef struct {
     size_t ws;
     int al[4];
 } Preference;
+// CUBLAS_STATUS_INVALID_VALUE, and a line that says why.
+static int wrong(const char *what) {
+    fprintf(stderr, "cuBLASLt was called with a wrong %s\n", what);
+    return 7;
+}
 int cublasLtCreate(void **h) {
     *h = (void *)1;
     return 0;
@@ -46,9 +51,8 @@ int cublasLtMatrixLayoutSetAttribute(void *l, int a, const void *b, size_t n) {
         x->batch = *(int *)b;
     else if (a == 6)
         x->step = *(int64_t *)b;
-    else {
-        fprintf(stderr, "layout attr %d\n", a);
-    }
+    else
+        return wrong("attribute of a layout");
     return 0;
 }
 int cublasLtMatmulDescCreate(void **d, int c, int s) {
@@ -65,10 +69,8 @@ int cublasLtMatmulDescSetAttribute(void *d, int a, const void *b, size_t n) {
     else if (a == 4)
         m->tb = *(int *)b;
     else
-        fprintf(stderr, "desc attr %d\n", a);
-    if (n != 4)
-        fprintf(stderr, "size %zu\n", n);
-    return 0;
+        return wrong("attribute of a description");
+    return n == 4 ? 0 : wrong("size of an attribute");
 }
 int cublasLtMatmulPreferenceCreate(void **p) {
     *p = calloc(1, sizeof(Preference));
@@ -80,7 +82,7 @@ int cublasLtMatmulPreferenceDestroy(void *p) {
 }
 int cublasLtMatmulPreferenceSetAttribute(void *p, int a, const void *b, size_t n) {
     if (!(a == 1 && n == 8) && !(a >= 5 && a <= 8 && n == 4))
-        fprintf(stderr, "pref attr %d size %zu\n", a, n);
+        return wrong("attribute of a preference");
     return 0;
 }
 typedef struct {
@@ -90,15 +92,15 @@ typedef struct {
     float waves;
     int r[4];
 } Found;
-int cublasLtMatmulAlgoGetHeuristic(void *h, void *d, void *a, void *b, void *c, void *e, void *p, int n,
-                                   Found *r, int *found) {
+int cublasLtMatmulAlgoGetHeuristic(void *h, void *d, void *a, void *b, void *c, void *e, void *p,
+                                   int n, Found *r, int *found) {
     memset(r, 0, sizeof(Found));
     r->ws = 1 << 20;
     *found = 1;
     Description *m = d;
     Layout *A = a, *B = b, *C = c;
-    uint64_t am = m->ta ? A->cols : A->rows, ak = m->ta ? A->rows : A->cols, bk = m->tb ? B->cols : B->rows,
-             bn = m->tb ? B->rows : B->cols;
+    uint64_t am = m->ta ? A->cols : A->rows, ak = m->ta ? A->rows : A->cols,
+             bk = m->tb ? B->cols : B->rows, bn = m->tb ? B->rows : B->cols;
     if (am != C->rows || bn != C->cols || ak != bk) {
         fprintf(stderr, "shapes\n");
         *found = 0;
@@ -128,20 +130,22 @@ static void put(void *p, int t, int64_t i, float v) {
     } else
         ((_Float16 *)p)[i] = v;
 }
-int cublasLtMatmul(void *h, void *d, const float *al, const void *a, void *la, const void *b, void *lb,
-                   const float *be, const void *c, void *lc, void *o, void *lo, const void *algo, void *ws,
-                   size_t wn, void *st) {
+int cublasLtMatmul(void *h, void *d, const float *al, const void *a, void *la, const void *b,
+                   void *lb, const float *be, const void *c, void *lc, void *o, void *lo,
+                   const void *algo, void *ws, size_t wn, void *st) {
     Description *m = d;
     Layout *A = la, *B = lb, *C = lc;
     int64_t K = m->ta ? A->rows : A->cols;
     if ((long)st < 0x2000)
-        fprintf(stderr, "stream %p\n", st);
+        return wrong("stream");
     if (*al != 1 || *be != 0)
-        fprintf(stderr, "scale\n");
+        return wrong("scale");
+    if (A->type != B->type || A->batch != B->batch || A->batch != C->batch)
+        return wrong("types or numbers of matrices");
     if (getenv("STUB_LOG"))
-        fprintf(stderr, "matmul %lux%lux%ld batch %d ta %d tb %d ld %ld %ld %ld types %d %d\n", C->rows,
-                C->cols, (long)K, C->batch, m->ta, m->tb, (long)A->ld, (long)B->ld, (long)C->ld, A->type,
-                C->type);
+        fprintf(stderr, "matmul %lux%lux%ld batch %d ta %d tb %d ld %ld %ld %ld types %d %d\n",
+                C->rows, C->cols, (long)K, C->batch, m->ta, m->tb, (long)A->ld, (long)B->ld,
+                (long)C->ld, A->type, C->type);
     int ea = A->type == 0 ? 4 : 2, ec = C->type == 0 ? 4 : 2;
     for (int z = 0; z < C->batch; z++) {
         const char *x = (char *)a + z * A->step * ea, *y = (char *)b + z * B->step * ea;

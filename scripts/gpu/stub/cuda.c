@@ -1,8 +1,8 @@
-// A CUDA driver without a GPU, of as much of the interface as CubeCL calls: memory is the host's, and kernels
-// are loaded and not run. With it the whole way of a launch runs on the host up to the GPU: what goes wrong
-// there is seen, its time can be taken (`polyglow-bench launches --device cuda`), and with
-// `CUBECL_CUDA_DUMP_PTX=DIR` kernels can be read and given to `ptxas -v`, which says how many registers they
-// need. Its attributes are those of an H100.
+// A CUDA driver without a GPU, of as much of the interface as CubeCL calls: memory is the host's,
+// and kernels are loaded and not run. With it the whole way of a launch runs on the host up to the
+// GPU: what goes wrong there is seen, its time can be taken (`polyglow-bench launches --device
+// cuda`), and with `CUBECL_CUDA_DUMP_PTX=DIR` kernels can be read and given to `ptxas -v`, which
+// says how many registers they need. Its attributes are those of an H100.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,14 +44,26 @@ Status cuDeviceGetUuid_v2(char *u, int d) {
 }
 // By CUdevice_attribute; those that are not named here are 1.
 static const int attributes[] = {
-    [1] = 1024,       [2] = 1024,    [3] = 1024,    [4] = 64, // threads of a block, and along each axis
-    [5] = 2147483647, [6] = 65535,   [7] = 65535,             // blocks along each axis
-    [8] = 49152,      [81] = 233472, [97] = 232448, // shared memory of a block, of a multiprocessor, on
-                                                    // request
-    [10] = 32,        [12] = 65536,  [82] = 65536,  // threads of a warp, registers
-    [13] = 1755000,   [16] = 132,    [39] = 2048,   // clock, multiprocessors and their threads
-    [38] = 52428800,                                // second cache
-    [75] = 9,         [76] = -1,                    // compute capability; -1 stands for 0
+    [1] = 1024,
+    [2] = 1024,
+    [3] = 1024,
+    [4] = 64, // threads of a block, and along each axis
+    [5] = 2147483647,
+    [6] = 65535,
+    [7] = 65535, // blocks along each axis
+    [8] = 49152,
+    [81] = 233472,
+    [97] = 232448, // shared memory of a block, of a multiprocessor, on
+                   // request
+    [10] = 32,
+    [12] = 65536,
+    [82] = 65536, // threads of a warp, registers
+    [13] = 1755000,
+    [16] = 132,
+    [39] = 2048,     // clock, multiprocessors and their threads
+    [38] = 52428800, // second cache
+    [75] = 9,
+    [76] = -1, // compute capability; -1 stands for 0
     [115] = 1,
 };
 Status cuDeviceGetAttribute(int *v, int a, int d) {
@@ -90,7 +102,8 @@ Status cuStreamSynchronize(Handle s) { return OK; }
 Status cuStreamQuery(Handle s) { return OK; }
 Status cuStreamWaitEvent(Handle s, Handle e, unsigned f) { return OK; }
 static Status get(Address *p, size_t n) {
-    void *m = mmap(0, n + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *m = mmap(0, n + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (m == MAP_FAILED)
         return 2;
     *p = (Address)m;
@@ -188,7 +201,9 @@ static Status load(Handle *m, const void *t) {
     return OK;
 }
 Status cuModuleLoadData(Handle *m, const void *t) { return load(m, t); }
-Status cuModuleLoadDataEx(Handle *m, const void *t, unsigned n, Handle o, Handle v) { return load(m, t); }
+Status cuModuleLoadDataEx(Handle *m, const void *t, unsigned n, Handle o, Handle v) {
+    return load(m, t);
+}
 Status cuModuleUnload(Handle m) { return OK; }
 Status cuModuleGetFunction(Handle *f, Handle m, const char *n) {
     *f = m;
@@ -199,8 +214,8 @@ Status cuFuncGetAttribute(int *v, int a, Handle f) {
     *v = 1024;
     return OK;
 }
-Status cuLaunchKernel(Handle f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g,
-                      unsigned s, Handle st, Handle *k, Handle *x) {
+Status cuLaunchKernel(Handle f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e,
+                      unsigned g, unsigned s, Handle st, Handle *k, Handle *x) {
     return OK;
 }
 Status cuLaunchKernelEx(const void *c, Handle f, Handle *k, Handle *x) { return OK; }

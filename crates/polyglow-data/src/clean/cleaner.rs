@@ -54,10 +54,19 @@ pub struct Inspected {
     pub pair: Pair,
     /// The repairs that it needed.
     pub repairs: Repairs,
-    /// Why it is to be removed, whatever the others are.
+    /// The rule by which it is to be removed, whatever the others are.
     refused: Option<Reason>,
-    /// The normal forms of its sides; empty if it is to be removed.
+    /// Why it is to be removed because of a held-out set, whatever rules say.
+    held_out: Option<Reason>,
+    /// The normal forms of its sides.
     forms: [String; 2],
+}
+
+impl Inspected {
+    /// Why the pair is to be removed because of a held-out set, whatever else there is against it.
+    pub fn held_out(&self) -> Option<Reason> {
+        self.held_out
+    }
 }
 
 impl Cleaner {
@@ -89,16 +98,14 @@ impl Cleaner {
     pub fn inspect(&self, pair: &Pair) -> Inspected {
         let (pair, repairs) = self.repair(pair);
         let [src, tgt] = &self.profiles;
-        let mut refused = refuse(&pair, [src, tgt]);
-        let mut forms = <[String; 2]>::default();
-        if refused.is_none() {
-            forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
-            refused = self.held_out.refuse(&pair, &forms);
-        }
+        let refused = refuse(&pair, [src, tgt]);
+        let forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
+        let held_out = self.held_out.refuse(&pair, &forms);
         Inspected {
             pair,
             repairs,
             refused,
+            held_out,
             forms,
         }
     }
@@ -106,9 +113,14 @@ impl Cleaner {
     /// Says why an inspected pair, of a number in the corpus, is to be removed, which depends on the
     /// pairs that were admitted before; `None` if it stays.
     pub fn admit(&mut self, index: u64, inspected: &Inspected) -> Option<Reason> {
-        let Inspected { refused, forms, .. } = inspected;
-        if refused.is_some() {
-            return *refused;
+        let Inspected {
+            refused,
+            held_out,
+            forms,
+            ..
+        } = inspected;
+        if let Some(reason) = refused.or(*held_out) {
+            return Some(reason);
         }
         let first = *self.seen.entry(hash_pair(forms)).or_insert(index);
         if first != index {

@@ -1,6 +1,6 @@
 //! Says of every pair of a corpus whether it stays, in three readings of it.
 //!
-//! Of each pair one byte is kept between readings, and of the corpus a sample from which languages and
+//! Of each pair five bytes are kept between readings, and of the corpus a sample from which languages and
 //! translations are learned: memory grows with hashes alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -80,13 +80,15 @@ pub struct Cleaning {
     lexical: Option<Lexical>,
 }
 
-/// What becomes of a pair.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Stays,
-    StaysSwapped,
-    /// The index of the reason in [`reasons`].
-    Removed(u8),
+/// What becomes of a pair. Reasons are indices in [`reasons`].
+#[derive(Clone, Copy, Default)]
+struct Fate {
+    /// Whether its sides stand on the wrong sides.
+    is_swapped: bool,
+    /// The reason that a held-out set gives, whatever other reasons there are.
+    held_out: Option<u8>,
+    /// Why it is removed; `None` if it stays.
+    removed: Option<u8>,
 }
 
 /// How many pairs were changed and removed.
@@ -204,7 +206,11 @@ impl Cleaning {
                 .collect();
             for (index, inspected) in (start..).zip(inspected) {
                 let removed = self.cleaner.admit(index, &inspected);
-                self.fates.push(removed.map_or(Fate::Stays, removed_for));
+                self.fates.push(Fate {
+                    is_swapped: false,
+                    held_out: inspected.held_out().map(index_of),
+                    removed: removed.map(index_of),
+                });
                 if removed.is_none() {
                     sample.offer(index, inspected.pair);
                 }
@@ -223,7 +229,7 @@ impl Cleaning {
         each_chunk(corpus, |start, pairs| {
             progress(Reading::Languages, start);
             let judge = |(offset, pair): (usize, &Pair)| -> Judgment {
-                if self.fates[start as usize + offset] != Fate::Stays {
+                if self.fates[start as usize + offset].removed.is_some() {
                     return Judgment::Own;
                 }
                 languages.judge(&self.cleaner.repair(pair).0)
@@ -234,7 +240,7 @@ impl Cleaning {
                     Judgment::Own => {}
                     Judgment::Swapped => self.fates[index] = self.swap(index as u64, pair),
                     Judgment::Foreign { code, .. } => {
-                        self.fates[index] = removed_for(LANGUAGE);
+                        self.fates[index].removed = Some(index_of(LANGUAGE));
                         let language = code.unwrap_or("the other side's");
                         *self.languages.entry(language).or_default() += 1;
                     }
@@ -252,7 +258,11 @@ impl Cleaning {
         };
         let inspected = self.cleaner.inspect(&swapped);
         let removed = self.cleaner.admit(index, &inspected);
-        removed.map_or(Fate::StaysSwapped, removed_for)
+        Fate {
+            is_swapped: true,
+            held_out: inspected.held_out().map(index_of),
+            removed: removed.map(index_of),
+        }
     }
 
     /// Looks at what the pairs that stay say, and those that repeat them.
@@ -279,7 +289,7 @@ impl Cleaning {
                         sound_duplicates.insert(index);
                     }
                     Some(reason) if !self.is_removed(index, &[DUPLICATE]) => {
-                        self.fates[index as usize] = removed_for(reason);
+                        self.fates[index as usize].removed = Some(index_of(reason));
                     }
                     _ => {}
                 }
@@ -296,15 +306,17 @@ impl Cleaning {
         for &Duplicate { index, first } in self.cleaner.duplicates() {
             let is_lost = self.is_removed(first, &[MISALIGNED, CUT, JOINED]);
             if is_lost && sound.contains(&index) && replaced.insert(first) {
-                self.fates[index as usize] = Fate::Stays;
+                self.fates[index as usize].removed = None;
             }
         }
     }
 
     /// Returns whether a pair is removed for one of some reasons.
     fn is_removed(&self, index: u64, reasons: &[Reason]) -> bool {
-        let fate = self.fates[index as usize];
-        reasons.iter().any(|&reason| fate == removed_for(reason))
+        let removed = self.fates[index as usize].removed;
+        reasons
+            .iter()
+            .any(|&reason| removed == Some(index_of(reason)))
     }
 
     /// Exchanges the sides of a repaired pair if they stand on the wrong sides, and returns whether it
@@ -319,7 +331,7 @@ impl Cleaning {
     /// # Panics
     /// There are fewer scores than pairs.
     pub fn keep_best(&mut self, scores: &[f32], keep: f64) {
-        let stays = |fate: &Fate| matches!(fate, Fate::Stays | Fate::StaysSwapped);
+        let stays = |fate: &Fate| fate.removed.is_none();
         let mut ranked: Vec<f32> = self
             .fates
             .iter()
@@ -334,7 +346,7 @@ impl Cleaning {
         };
         for (index, fate) in self.fates.iter_mut().enumerate() {
             if stays(fate) && scores[index] < least {
-                *fate = removed_for(SCORE);
+                fate.removed = Some(index_of(SCORE));
             }
         }
     }
@@ -347,17 +359,14 @@ impl Cleaning {
 
     /// What becomes of a pair without the filters that are left out.
     fn fate(&self, index: u64) -> Fate {
-        let fate = self.fates[index as usize];
-        let group = match fate {
-            Fate::Stays => return fate,
-            Fate::StaysSwapped => Group::Language,
-            Fate::Removed(reason) => group_of(reason),
-        };
-        if self.left_out.contains(&group) {
-            Fate::Stays
-        } else {
-            fate
-        }
+        let mut fate = self.fates[index as usize];
+        let is_left_out = |group: Group| self.left_out.contains(&group);
+        fate.is_swapped &= !is_left_out(Group::Language);
+        fate.removed = fate
+            .removed
+            .filter(|reason| !is_left_out(group_of(*reason)))
+            .or(fate.held_out.filter(|_| !is_left_out(Group::HeldOut)));
+        fate
     }
 
     /// Returns what becomes of a pair of the corpus, by its number from 0.
@@ -372,7 +381,7 @@ impl Cleaning {
         Cleaned {
             pair: cleaned,
             repairs,
-            is_swapped: fate == Fate::StaysSwapped,
+            is_swapped: fate.is_swapped,
             removed: fate.reason(),
         }
     }
@@ -408,15 +417,19 @@ impl Cleaning {
     pub fn report(&self) -> CleanReport {
         let mut report = CleanReport {
             pairs: self.fates.len() as u64,
-            languages: self.languages.clone(),
-            estimates: self.estimates.clone(),
             ..CleanReport::default()
         };
+        if !self.left_out.contains(&Group::Language) {
+            report.languages = self.languages.clone();
+        }
+        if !self.left_out.contains(&Group::Meaning) {
+            report.estimates = self.estimates.clone();
+        }
         let mut counts = vec![0_u64; reasons().count()];
         for index in 0..report.pairs {
-            match self.fate(index) {
-                Fate::Removed(reason) => counts[usize::from(reason)] += 1,
-                Fate::Stays | Fate::StaysSwapped => report.kept += 1,
+            match self.fate(index).removed {
+                Some(reason) => counts[usize::from(reason)] += 1,
+                None => report.kept += 1,
             }
         }
         let removed = reasons().map(|reason| reason.key).zip(counts);
@@ -428,18 +441,15 @@ impl Cleaning {
 impl Fate {
     /// Exchanges the sides of a pair if they stand on the wrong sides, and returns whether it stays.
     fn apply(self, pair: &mut Pair) -> bool {
-        if self == Self::StaysSwapped {
+        if self.is_swapped {
             std::mem::swap(&mut pair.src, &mut pair.tgt);
         }
-        !matches!(self, Self::Removed(_))
+        self.removed.is_none()
     }
 
     /// Returns why a pair is removed; `None` if it stays.
     fn reason(self) -> Option<Reason> {
-        match self {
-            Self::Removed(reason) => reasons().nth(usize::from(reason)),
-            Self::Stays | Self::StaysSwapped => None,
-        }
+        reasons().nth(usize::from(self.removed?))
     }
 }
 
@@ -487,13 +497,15 @@ fn each_chunk(
 
 /// The group of a reason, by its index in [`reasons`].
 fn group_of(index: u8) -> Group {
-    static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| reasons().map(Group::of).collect());
+    static GROUPS: LazyLock<Vec<Group>> =
+        LazyLock::new(|| reasons().map(Group::for_reason).collect());
     GROUPS[usize::from(index)]
 }
 
-fn removed_for(reason: Reason) -> Fate {
+/// The index of a reason in [`reasons`].
+fn index_of(reason: Reason) -> u8 {
     let index = reasons().position(|other| other.key == reason.key);
-    Fate::Removed(index.expect("every reason is in the list") as u8)
+    index.expect("every reason is in the list") as u8
 }
 
 /// A random sample of pairs, the same for the same corpus.

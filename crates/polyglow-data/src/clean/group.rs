@@ -63,7 +63,7 @@ impl Group {
     ///
     /// # Panics
     /// It is no reason of [`reasons`](crate::clean::cleaning::reasons).
-    pub fn of(reason: Reason) -> Self {
+    pub fn for_reason(reason: Reason) -> Self {
         let is_any = |reasons: &[Reason]| reasons.iter().any(|other| other.key == reason.key);
         let rules = || RULES.iter().map(|rule| rule.reason).chain([REPEAT]);
         if rules().any(|rule| rule.key == reason.key) {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_group_and_every_name_is_found() {
-        let groups: Vec<Group> = reasons().map(Group::of).collect();
+        let groups: Vec<Group> = reasons().map(Group::for_reason).collect();
         for group in Group::ALL {
             // Repairs remove nothing.
             assert_eq!(

@@ -246,6 +246,8 @@ fn is_forced() -> bool {
 pub(crate) fn exchanges_numbers(tensor: &Operand, count: usize) -> bool {
     let client = client(tensor);
     let properties = client.properties();
-    (properties.features.plane.contains(Plane::Ops) || is_forced())
+    // Threads that have no row leave the loops of the others, a plane at a time.
+    let needed = Plane::Ops | Plane::NonUniformControlFlow;
+    (properties.features.plane.is_superset(needed) || is_forced())
         && properties.hardware.plane_size_min as usize >= count
 }

@@ -41,8 +41,8 @@ pub(crate) struct BacktranslateArgs {
     /// Text in the target language of the config, one sentence per line
     #[arg(long, value_name = "FILE")]
     mono: PathBuf,
-    /// Directory to write to: `train` with the endings of the languages, `removed.tsv` and
-    /// `report.json`. The same command continues where an earlier one was ended
+    /// Directory to write to: `train` with the endings of the languages, `removed.tsv`,
+    /// `report.json` and `report.html`. The same command continues where an earlier one was ended
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Run of a model that translates from the target language to the source language [default:

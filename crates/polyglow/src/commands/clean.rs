@@ -25,7 +25,7 @@ use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 use explain::LinePosition;
-use prove::ProveArgs;
+use prove::{Preparation, ProveArgs};
 
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
@@ -38,7 +38,8 @@ pub(crate) struct CleanArgs {
     #[command(flatten)]
     text: PairsArgs,
     /// Directory to write to, which is not there yet: `train` with the endings of the languages,
-    /// `removed.tsv`, `report.json` and `report.html`
+    /// `removed.tsv`, `report.json` and `report.html`; with `--prove` a folder with these and runs for
+    /// each text
     #[arg(long, value_name = "DIR", required_unless_present_any = ["dry_run", "explain"])]
     out: Option<PathBuf>,
     /// Write nothing, and say what would be removed
@@ -71,6 +72,13 @@ pub(crate) struct CleanArgs {
     json: bool,
 }
 
+impl CleanArgs {
+    /// The options that decide which scores remove pairs, as text.
+    fn score_settings(&self) -> String {
+        format!("{:?} {:?} {:?}", self.scores, self.score, self.keep)
+    }
+}
+
 /// What was done, and examples of it.
 #[derive(Serialize)]
 pub(super) struct Report {
@@ -95,6 +103,10 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         // Before the work.
         check_free(dir)?;
     }
+    let proof = out
+        .filter(|_| args.proof.prove)
+        .map(|dir| Preparation::new(&args.proof, dir, &text, &args.score_settings()))
+        .transpose()?;
     let held_out = match &text.config {
         Some(config) => held_out(&config.data, Content::PAIRS)?,
         None => Vec::new(),
@@ -120,8 +132,8 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         explain::print(&mut stdout, &cleaning, &text.corpus, &args.explain)?;
         return Ok(0);
     }
-    if let Some(dir) = out.filter(|_| args.proof.prove) {
-        return prove::prove(&args.proof, dir, &text, cleaning, args.json);
+    if let Some(proof) = proof {
+        return proof.prove(&text, cleaning, args.json);
     }
     let output = out
         .map(|dir| CleanFiles::create(dir, &text.languages))

@@ -423,12 +423,25 @@ fn a_proof_trains_with_and_without_each_group_and_continues_where_it_was_ended()
     let more = |index: usize| pairs[index] - pairs[0];
     assert!(more(2) >= 55 && more(3) >= 55, "{pairs:?}");
     assert!(more(1) >= more(2) + more(3), "{pairs:?}");
-    // As a command leaves it that is ended in the middle of a training.
+    // As commands leave it that are killed while they write, and before the translations are there.
+    write(&sandbox, "proof/cleaned/train.en.77.tmp", "half");
     fs::remove_file(proof.join("proof.json")).expect("it is there");
     fs::remove_file(proof.join("without-rules/seed-2.txt")).expect("it is there");
     let (again, message) = sandbox.succeed(&command);
     assert_eq!(again, printed);
-    assert!(!message.contains("3 of 8"), "{message}");
+    assert!(
+        message.contains("7 of 8: without-rules, seed 2"),
+        "{message}"
+    );
+    assert!(!message.contains("8 of 8"), "{message}");
+    fs::create_dir(sandbox.path().join("begun")).expect("it can be made");
+    write(&sandbox, "begun/proof.toml.77.tmp", "half");
+    let mut begun = command;
+    begun[4] = "1";
+    begun[6] = "1";
+    begun[8] = "begun";
+    sandbox.succeed(&begun);
+    assert!(!sandbox.path().join("begun/proof.toml.77.tmp").exists());
     assert_eq!(
         fs::read(proof.join("proof.json")).expect("it is there"),
         bytes
@@ -437,7 +450,22 @@ fn a_proof_trains_with_and_without_each_group_and_continues_where_it_was_ended()
     let mut other = command;
     other[4] = "3";
     let message = sandbox.fail(2, &other);
-    assert!(message.contains("begun with another config"), "{message}");
+    assert!(
+        message.contains("begun with another text or config"),
+        "{message}"
+    );
+    let embedded = ["clean", "c.toml", "--prove", "--out", "new", "--set"];
+    for (set, hint) in [
+        ("data.alignments='text.en'", "data.alignments"),
+        (
+            "data.train=[{ path = 'text', tag = '<a>' }]",
+            "weights and tags",
+        ),
+    ] {
+        let message = sandbox.fail(2, &[&embedded[..], &[set]].concat());
+        assert!(message.contains(hint), "{message}");
+    }
+    assert!(!sandbox.path().join("new").exists());
     let files = ["clean", "--src", "text.en", "--tgt", "text.de"];
     let message = sandbox.fail(2, &[&files[..], &["--prove", "--out", "new"]].concat());
     assert!(message.contains("give a config"), "{message}");
@@ -449,6 +477,24 @@ fn a_proof_trains_with_and_without_each_group_and_continues_where_it_was_ended()
         message.contains("the groups are repairs, rules"),
         "{message}"
     );
+}
+
+#[test]
+fn a_held_out_sentence_is_removed_whatever_rules_it_breaks() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    write(&sandbox, "text.en", "It is over !\nThe bear sleeps .\n");
+    write(&sandbox, "text.de", "It is over !\nDer Bär schläft .\n");
+    let removed = |without: &[&str]| {
+        let mut command = vec!["clean", "c.toml", "--dry-run", "--json"];
+        for group in without {
+            command.extend(["--without", group]);
+        }
+        sandbox.json(&command)["removed"].clone()
+    };
+    assert_eq!(removed(&[]), serde_json::json!({"copy": 1}));
+    assert_eq!(removed(&["rules"]), serde_json::json!({"test": 1}));
+    assert_eq!(removed(&["rules", "held-out"]), serde_json::json!({}));
 }
 
 #[test]

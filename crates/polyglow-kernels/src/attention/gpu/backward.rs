@@ -20,8 +20,8 @@
 //!   writes `dQ` as well.
 //!
 //! A team of `grad_keys` has five arrays of `head_dim` floats, and with one block of queries needs
-//! three at once at most. For a head of 64 that is more than fits the registers of an NVIDIA thread
-//! (255), but not more than fits those of a team of four.
+//! three at once at most. Five of a head of 64 are more than the registers of an NVIDIA thread (255),
+//! and three leave room for few threads; a fourth of them does not.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -327,10 +327,10 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
                         &dropout_mask,
                         layout,
                     );
-                    if tile.member == 0 {
-                        weights[j * comptime!(block + 1) + row] = weight;
-                        grad_scores[j * comptime!(block + 1) + row] = grad_score;
-                    }
+                    // All threads of the team write the same: a branch could part them before they
+                    // exchange sums again.
+                    weights[j * comptime!(block + 1) + row] = weight;
+                    grad_scores[j * comptime!(block + 1) + row] = grad_score;
                     // With several blocks of keys `dQ` is a sum over workgroups: `grad_queries`.
                     if comptime!(!layout.has_several_blocks) {
                         add::<N>(&mut grad_row, grad_score, &left, j, &tile, layout);

@@ -2,7 +2,7 @@
 //! kernel that never writes the weights to memory.
 //!
 //! # The online softmax
-//! A thread holds one query and visits the keys in order. It keeps the largest score `m` so far,
+//! A team of threads holds one query and visits the keys in order. It keeps the largest score `m` so far,
 //! and relative to it the sum of weights `l = Σ exp(s_j - m)` and the weighted values
 //! `o = Σ exp(s_j - m) v_j`. A score above `m` becomes the new `m`, after `l` and `o` were
 //! multiplied by `exp(m_old - m_new)` (Milakov and Gimelshein, 2018; Rabe and Staats, 2021). In the

@@ -1,9 +1,11 @@
 //! `--prove`: what each group of filters is worth, in BLEU, by training with and without it.
 //!
-//! Every training has the same config and the same number of steps; only its text differs. Its best
-//! checkpoint translates the validation set, and translations are compared by paired bootstrap
-//! resampling (Koehn, 2004). Held-out sentences are removed in all of them: a model that has seen
+//! Every training has the same config and the same number of steps; only its text differs. In the end it
+//! translates the validation set, and translations are compared by paired bootstrap resampling
+//! (Koehn, 2004; [`outcome`]). Held-out sentences are removed in all of them: a model that has seen
 //! the validation set would score too high, and leaving them in would look like a gain.
+
+mod outcome;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +20,12 @@ use polyglow_data::config::{Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_data::lines::Lines;
-use polyglow_metrics::significance::{DEFAULT_BOOTSTRAP_SAMPLES, DEFAULT_SEED, paired_bootstrap};
-use polyglow_metrics::{BleuOptions, Metric, Score, Statistics, segment_statistics};
+use polyglow_metrics::{BleuOptions, Statistics};
 use polyglow_predict::group::alone;
 use polyglow_train::config::Config;
-use polyglow_train::run::runner;
+use polyglow_train::run::{runner, sha256};
 use polyglow_train::tasks::{HeldOut, evaluate};
 use polyglow_train::train::{Ending, Training};
-use serde::Serialize;
 
 use super::super::counts;
 use super::super::pairs::Pairs;
@@ -34,11 +34,14 @@ use crate::activity::Pace;
 use crate::failure::{STOPPED, usage, with_hint};
 use crate::progress::{Progress, Screen};
 use crate::signals::Signals;
+use outcome::{Outcome, Proof, count, print, score};
 
 /// The share of the pairs that a group has to change for a training without it.
-const LEAST: f64 = 0.005;
-/// The probability below which a difference is called one.
-const SIGNIFICANT: f64 = 0.05;
+const MIN_CHANGED_SHARE: f64 = 0.005;
+/// What the names of texts begin with that a group of filters has not touched.
+const WITHOUT: &str = "without-";
+/// The file that says of what a directory is a proof.
+const SETTINGS: &str = "proof.toml";
 
 /// How a proof is made.
 #[derive(Args)]
@@ -65,124 +68,169 @@ struct Variant {
     left_out: Vec<Group>,
 }
 
-/// What all trainings showed.
-#[derive(Serialize)]
-struct Proof {
-    steps: usize,
-    seeds: usize,
-    /// Pairs of the text before it is cleaned.
-    pairs: u64,
-    texts: Vec<Outcome>,
+/// What a proof is made of, which is known before anything is computed.
+pub(super) struct Preparation<'a> {
+    args: &'a ProveArgs,
+    dir: &'a Path,
+    config: &'a Config,
+    references: Vec<String>,
+    bleu: BleuOptions,
 }
 
-/// What the trainings on one text showed.
-#[derive(Serialize)]
-struct Outcome {
-    name: String,
-    /// Pairs of the text.
-    pairs: u64,
-    /// BLEU on the validation set, for each seed.
-    bleu: Vec<f64>,
-    mean_bleu: f64,
-    /// How much better the cleaned text is.
-    gain: f64,
-    /// The probability of a difference at least this great if both texts were as good.
-    p_value: f64,
-}
-
-/// Trains with and without each group of filters, and prints what each is worth. Returns the exit
-/// code: 0 at the end, [`STOPPED`] where the same command continues.
-///
-/// # Errors
-/// There is no config with a validation set (exit code 2); a training fails; a file cannot be written.
-pub(super) fn prove(
-    args: &ProveArgs,
-    dir: &Path,
-    text: &Pairs,
-    mut cleaning: Cleaning,
-    json: bool,
-) -> anyhow::Result<u8> {
-    let config = check(text)?;
-    begin(dir, config, args)?;
-    let variants = variants(&finish(&cleaning, &text.corpus, None)?)?;
-    let references = HeldOut::read(&Corpus::open(&config.data, config.content(), Split::Valid)?)?;
-    let references: Vec<&str> = references.pairs().iter().map(|pair| &*pair.tgt).collect();
-    let bleu = BleuOptions {
-        tokenizer: config.train.bleu_tokenizer(references.iter().copied())?,
-        ..BleuOptions::default()
-    };
-    let signals = Signals::install()?;
-    signals.save_from_now_on();
-    let total = (args.seeds * variants.len()) as u64;
-    let (mut done, mut pace) = (0, Pace::from(0));
-    let mut translations: Vec<Vec<String>> = vec![Vec::new(); variants.len()];
-    let mut pairs = Vec::new();
-    for variant in &variants {
-        cleaning.leave_out(variant.left_out.iter().copied());
-        pairs.push(cleaning.report().kept);
-        write_text(&dir.join(&variant.name), text, &cleaning)?;
+impl<'a> Preparation<'a> {
+    /// Makes sure that the config can be trained with and scored, and that `dir` is free or has this
+    /// proof. `scores` says which scores decide what is cleaned, too.
+    ///
+    /// # Errors
+    /// It cannot, or something else is there (exit code 2); the text cannot be read.
+    pub(super) fn new(
+        args: &'a ProveArgs,
+        dir: &'a Path,
+        text: &'a Pairs,
+        scores: &str,
+    ) -> anyhow::Result<Self> {
+        let config = check(text)?;
+        let valid = Corpus::open(&config.data, config.content(), Split::Valid)?;
+        let hashes = [text.corpus.content_hash()?, valid.content_hash()?];
+        let settings = format!(
+            "# {} steps, text {}, scores {scores}\n{}",
+            args.steps,
+            sha256(&hashes.concat()),
+            config.to_toml()?
+        );
+        begin(dir, &settings)?;
+        let pairs = HeldOut::read(&valid)?;
+        let references: Vec<String> = pairs.pairs().iter().map(|pair| pair.tgt.clone()).collect();
+        let bleu = BleuOptions {
+            tokenizer: config
+                .train
+                .bleu_tokenizer(references.iter().map(String::as_str))?,
+            ..BleuOptions::default()
+        };
+        Ok(Self {
+            args,
+            dir,
+            config,
+            references,
+            bleu,
+        })
     }
-    // All texts with one seed first, so that a proof that is ended early has said something of each.
-    for seed in 1..=args.seeds as u64 {
-        for (variant, translations) in variants.iter().zip(&mut translations) {
-            let one = One {
-                config,
-                dir: dir.join(&variant.name),
-                steps: args.steps as u64,
-                seed,
-                bleu: &bleu,
-            };
-            done += 1;
-            let lines = if let Some(lines) = one.earlier()? {
-                // What was done before says nothing of the pace.
-                pace = Pace::from(done);
-                lines
-            } else if let Some(lines) = one.train(&signals)? {
-                let score = score(&bleu, &lines, &references)?;
-                let left = pace.time_left(done, total);
-                let name = &variant.name;
-                tracing::info!(
-                    "{done} of {total}: {name}, seed {seed}: {score:.2} BLEU; left {left}"
-                );
-                lines
-            } else {
-                return Ok(STOPPED);
-            };
-            translations.extend(lines);
+
+    /// Trains with and without each group of filters, and prints what each is worth. Returns the exit
+    /// code: 0 at the end, [`STOPPED`] where the same command continues.
+    ///
+    /// # Errors
+    /// No group changes the text (exit code 2); a training fails; a file cannot be written.
+    pub(super) fn prove(
+        &self,
+        text: &Pairs,
+        mut cleaning: Cleaning,
+        json: bool,
+    ) -> anyhow::Result<u8> {
+        let variants = variants(&finish(&cleaning, &text.corpus, None)?)?;
+        let mut pairs = Vec::new();
+        for variant in &variants {
+            cleaning.leave_out(variant.left_out.iter().copied());
+            pairs.push(cleaning.report().kept);
+            write_text(&self.dir.join(&variant.name), text, &cleaning)?;
         }
+        let Some(seeds) = self.train(&variants)? else {
+            tracing::info!("stopped; the same command continues");
+            return Ok(STOPPED);
+        };
+        let mut outcomes: Vec<(Outcome, Statistics)> = Vec::new();
+        for ((variant, pairs), seeds) in variants.iter().zip(pairs).zip(&seeds) {
+            let cleaned = outcomes.first();
+            let outcome = Outcome::new(&variant.name, pairs, &self.bleu, seeds, cleaned)?;
+            outcomes.push(outcome);
+        }
+        let proof = Proof {
+            steps: self.args.steps,
+            seeds: self.args.seeds,
+            pairs: cleaning.report().pairs,
+            texts: outcomes.into_iter().map(|(outcome, _)| outcome).collect(),
+        };
+        let report = serde_json::to_string_pretty(&proof)? + "\n";
+        file::replace(&self.dir.join("proof.json"), report.as_bytes())
+            .with_context(|| format!("cannot write into `{}`", self.dir.display()))?;
+        let mut out = io::stdout().lock();
+        if json {
+            out.write_all(report.as_bytes())?;
+        } else {
+            print(&mut out, &proof)?;
+        }
+        Ok(0)
     }
-    let texts = compare(&variants, &pairs, &translations, &references, &bleu)?;
-    let proof = Proof {
-        steps: args.steps,
-        seeds: args.seeds,
-        pairs: cleaning.report().pairs,
-        texts,
-    };
-    let report = serde_json::to_string_pretty(&proof)? + "\n";
-    file::replace(&dir.join("proof.json"), report.as_bytes())
-        .with_context(|| format!("cannot write into `{}`", dir.display()))?;
-    let mut out = io::stdout().lock();
-    if json {
-        out.write_all(report.as_bytes())?;
-    } else {
-        print(&mut out, &proof)?;
+
+    /// Trains on all texts with one seed after the other, so that each has been trained on early.
+    /// Returns what BLEU counts in the translations of each seed, for each text; `None` if it was
+    /// interrupted.
+    fn train(&self, variants: &[Variant]) -> anyhow::Result<Option<Vec<Vec<Statistics>>>> {
+        let signals = Signals::install()?;
+        let total = (self.args.seeds * variants.len()) as u64;
+        let mut pace = Pace::from(0);
+        let mut done = 0;
+        let mut seeds: Vec<Vec<Statistics>> = vec![Vec::new(); variants.len()];
+        for seed in 1..=self.args.seeds as u64 {
+            for (variant, seeds) in variants.iter().zip(&mut seeds) {
+                let training = SeedTraining {
+                    proof: self,
+                    dir: self.dir.join(&variant.name),
+                    seed,
+                };
+                done += 1;
+                let earlier = training.earlier()?;
+                let is_new = earlier.is_none();
+                let lines = match earlier {
+                    Some(lines) => Some(lines),
+                    None => training.run(&signals)?,
+                };
+                let Some(lines) = lines else {
+                    return Ok(None);
+                };
+                let counts = count(&self.bleu, &lines, &self.references)?;
+                if is_new {
+                    let score = score(&self.bleu, &counts);
+                    let left = pace.time_left(done, total);
+                    let name = &variant.name;
+                    tracing::info!(
+                        "{done} of {total}: {name}, seed {seed}: {score:.2} BLEU; left {left}"
+                    );
+                } else {
+                    // What was done before says nothing of the pace.
+                    pace = Pace::from(done);
+                }
+                seeds.push(counts);
+            }
+        }
+        Ok(Some(seeds))
     }
-    Ok(0)
 }
 
 /// Returns the config, if it has what a proof needs.
 ///
 /// # Errors
-/// There is no config, or no validation set (exit code 2).
+/// There is no config or no validation set, or its text is more than pairs (exit code 2).
 fn check(text: &Pairs) -> anyhow::Result<&Config> {
-    let error = anyhow!("`--prove` trains models, and scores them on a validation set");
-    let Some(config) = &text.config else {
-        let hint = "give a config in place of `--src` and `--tgt`; `polyglow new` writes one";
-        return Err(with_hint(usage(error), hint));
+    let refuse = |hint: &str| {
+        let error = anyhow!("`--prove` trains on files of pairs, and scores on a validation set");
+        Err(with_hint(usage(error), hint))
     };
-    if !config.data.has_valid() {
-        let hint = "add `valid` to the config's table `[data]`";
-        return Err(with_hint(usage(error), hint));
+    let Some(config) = &text.config else {
+        return refuse("give a config in place of `--src` and `--tgt`; `polyglow new` writes one");
+    };
+    let data = &config.data;
+    if data.corpus.is_some() {
+        return refuse("`polyglow corpus NAME DIR` writes an embedded corpus to files");
+    }
+    if !data.has_valid() {
+        return refuse("add `valid` to the config's table `[data]`");
+    }
+    if data.alignments.is_some() {
+        return refuse("leave out `data.alignments`, whose lines would be those of another text");
+    }
+    if matches!(&data.train, Some(TrainFiles::Weighted(_))) {
+        return refuse("name one corpus in `data.train`: weights and tags would be lost");
     }
     Ok(config)
 }
@@ -192,35 +240,34 @@ fn check(text: &Pairs) -> anyhow::Result<&Config> {
 fn variants(report: &Report) -> anyhow::Result<Vec<Variant>> {
     let changed = changed(report);
     let pairs = report.counts.pairs.max(1) as f64;
-    let all: Vec<Group> = Group::ALL
+    let all = Group::ALL
         .into_iter()
-        .filter(|group| *group != Group::HeldOut)
-        .collect();
+        .filter(|group| *group != Group::HeldOut);
     let changes_enough = |group: &Group| {
         let count = changed.get(group).copied().unwrap_or(0);
-        count as f64 >= LEAST * pairs
+        count as f64 >= MIN_CHANGED_SHARE * pairs
     };
-    let groups: Vec<Group> = all.iter().copied().filter(changes_enough).collect();
+    let groups: Vec<Group> = all.clone().filter(changes_enough).collect();
     ensure!(
         !groups.is_empty(),
         usage(anyhow!(
             "there is nothing to prove: no group of filters changes half a percent of this text"
         ))
     );
-    let variant = |name: String, left_out: &[Group]| Variant {
-        name,
-        left_out: left_out.to_vec(),
-    };
     let mut variants = vec![
-        variant("cleaned".to_owned(), &[]),
-        variant("as-it-was".to_owned(), &all),
+        Variant {
+            name: "cleaned".to_owned(),
+            left_out: Vec::new(),
+        },
+        Variant {
+            name: "as-it-was".to_owned(),
+            left_out: all.collect(),
+        },
     ];
-    if groups.len() > 1 {
-        let each = groups
-            .iter()
-            .map(|group| variant(format!("without-{}", group.name()), &[*group]));
-        variants.extend(each);
-    }
+    variants.extend(groups.into_iter().map(|group| Variant {
+        name: format!("{WITHOUT}{}", group.name()),
+        left_out: vec![group],
+    }));
     Ok(variants)
 }
 
@@ -229,7 +276,7 @@ fn changed(report: &Report) -> BTreeMap<Group, u64> {
     let mut changed: BTreeMap<Group, u64> = BTreeMap::new();
     for reason in reasons() {
         let removed = report.counts.removed.get(reason.key).copied();
-        *changed.entry(Group::of(reason)).or_default() += removed.unwrap_or(0);
+        *changed.entry(Group::for_reason(reason)).or_default() += removed.unwrap_or(0);
     }
     for (&repair, count) in &report.counts.repaired {
         let group = match repair {
@@ -241,20 +288,18 @@ fn changed(report: &Report) -> BTreeMap<Group, u64> {
     changed
 }
 
-/// Makes the directory of a proof, or makes sure that this proof was begun there.
+/// Makes the directory of a proof, or makes sure that the proof with these settings was begun there.
 ///
 /// # Errors
 /// Something else is there (exit code 2).
-fn begin(dir: &Path, config: &Config, args: &ProveArgs) -> anyhow::Result<()> {
-    let path = dir.join("proof.toml");
-    let settings = format!("# {} steps\n{}", args.steps, config.to_toml()?);
+fn begin(dir: &Path, settings: &str) -> anyhow::Result<()> {
+    let path = dir.join(SETTINGS);
     if path.exists() {
-        let earlier = fs::read_to_string(&path)?;
-        if earlier == settings {
+        if fs::read_to_string(&path)? == settings {
             return Ok(());
         }
         let error = anyhow!(
-            "the proof in `{}` was begun with another config or another `--steps`",
+            "the proof in `{}` was begun with another text or config, or other options",
             dir.display()
         );
         return Err(with_hint(
@@ -262,6 +307,8 @@ fn begin(dir: &Path, config: &Config, args: &ProveArgs) -> anyhow::Result<()> {
             "give another directory with `--out`",
         ));
     }
+    file::remove_unfinished(dir, |name| name == SETTINGS)
+        .with_context(|| format!("cannot clear `{}`", dir.display()))?;
     check_free(dir)?;
     fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
     file::replace(&path, settings.as_bytes())
@@ -274,21 +321,26 @@ fn write_text(dir: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::Result<(
     if dir.join("report.json").exists() {
         return Ok(());
     }
+    // What a process left that was killed.
+    file::remove_unfinished(dir, |name| {
+        ["train.", "removed.", "report."]
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+    })
+    .with_context(|| format!("cannot clear `{}`", dir.display()))?;
     let files = CleanFiles::create(dir, &text.languages)?;
     finish(cleaning, &text.corpus, Some(files)).map(drop)
 }
 
-/// One training.
-struct One<'a> {
-    config: &'a Config,
+/// A training on one text with one seed.
+struct SeedTraining<'a> {
+    proof: &'a Preparation<'a>,
+    /// Where its text is.
     dir: PathBuf,
-    steps: u64,
     seed: u64,
-    /// How translations are scored.
-    bleu: &'a BleuOptions,
 }
 
-impl One<'_> {
+impl SeedTraining<'_> {
     /// The file of the translations.
     fn path(&self) -> PathBuf {
         self.dir.join(format!("seed-{}.txt", self.seed))
@@ -300,28 +352,29 @@ impl One<'_> {
         if !path.exists() {
             return Ok(None);
         }
-        Ok(Some(Lines::open(&path)?.collect::<Result<_, _>>()?))
+        let lines: Vec<String> = Lines::open(&path)?.collect::<Result<_, _>>()?;
+        Ok((lines.len() == self.proof.references.len()).then_some(lines))
     }
 
     /// Trains, and translates the validation set; `None` if it was interrupted.
-    fn train(&self, signals: &Signals) -> anyhow::Result<Option<Vec<String>>> {
+    fn run(&self, signals: &Signals) -> anyhow::Result<Option<Vec<String>>> {
         let mut progress = Progress::new(Screen::Lines);
         let run = self.dir.join(format!("run-{}", self.seed));
         let config = self.config();
         let mut training = Training::prepare_among(&alone(), config, None, run, &mut progress)?;
+        signals.save_from_now_on();
         let (ending, _) = training.run(&signals.stop, &mut progress)?;
+        // What follows saves nothing.
+        signals.end_process_from_now_on();
         drop(progress);
         if ending == Ending::Stopped {
-            tracing::info!("stopped; the same command continues");
             return Ok(None);
         }
         let Training { run, plan, .. } = &training;
-        let runner = runner(vec![run.load("best", &plan.device)?], plan)?;
+        let runner = runner(vec![run.load("last", &plan.device)?], plan)?;
         let corpus = run.open_set(&plan.config, Split::Valid)?;
-        // The scores are not looked at: all texts are scored together at the end.
-        let held_out = HeldOut::read(&corpus)?;
-        let evaluation = evaluate(&runner, &held_out, &self.bleu.tokenizer.clone().into())?;
-        let lines = evaluation.hypotheses;
+        let tokenizer = self.proof.bleu.tokenizer.clone();
+        let lines = evaluate(&runner, &HeldOut::read(&corpus)?, &tokenizer.into())?.hypotheses;
         let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
         let path = self.path();
         file::replace(&path, text.as_bytes())
@@ -331,117 +384,19 @@ impl One<'_> {
 
     /// The config of the training: the user's, on this text, for fewer steps.
     fn config(&self) -> Config {
-        let mut config = self.config.clone();
+        let steps = self.proof.args.steps as u64;
+        let mut config = self.proof.config.clone();
         config.seed = self.seed;
-        config.data.corpus = None;
         config.data.train = Some(TrainFiles::One(self.dir.join("train")));
         config.data.test = None;
         let train = &mut config.train;
-        train.max_steps = Some(self.steps);
+        train.max_steps = Some(steps);
         train.max_epochs = None;
         train.patience = 0;
-        train.warmup_steps = train.warmup_steps.min(self.steps.div_ceil(4));
-        train.save_every = self.steps;
-        train.validate_every = self.steps;
-        train.log_every = self.steps.div_ceil(5);
+        train.warmup_steps = train.warmup_steps.min(steps.div_ceil(4));
+        train.save_every = train.save_every.min(steps);
+        train.validate_every = steps;
+        train.log_every = steps.div_ceil(5);
         config
     }
-}
-
-/// What BLEU counts in each line.
-fn count(bleu: &BleuOptions, lines: &[String], references: &[&str]) -> anyhow::Result<Statistics> {
-    let repeated = lines.len() / references.len().max(1);
-    let references: Vec<&str> = references
-        .iter()
-        .copied()
-        .cycle()
-        .take(repeated * references.len())
-        .collect();
-    Ok(segment_statistics(bleu, lines, &[references])?)
-}
-
-/// BLEU of the translations of one training.
-fn score(bleu: &BleuOptions, lines: &[String], references: &[&str]) -> anyhow::Result<f64> {
-    Ok(bleu.score(&count(bleu, lines, references)?.sum()).value())
-}
-
-/// Compares each text with the cleaned one, which is the first.
-fn compare(
-    variants: &[Variant],
-    pairs: &[u64],
-    translations: &[Vec<String>],
-    references: &[&str],
-    bleu: &BleuOptions,
-) -> anyhow::Result<Vec<Outcome>> {
-    let statistics: Vec<Statistics> = translations
-        .iter()
-        .map(|lines| count(bleu, lines, references))
-        .collect::<Result<_, _>>()?;
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    for (index, variant) in variants.iter().enumerate() {
-        let scores: Vec<f64> = translations[index]
-            .chunks(references.len())
-            .map(|lines| score(bleu, lines, references))
-            .collect::<Result<_, _>>()?;
-        let mean_bleu = scores.iter().sum::<f64>() / scores.len() as f64;
-        let cleaned = outcomes.first().map_or(mean_bleu, |first| first.mean_bleu);
-        let p_value = if index == 0 {
-            1.0
-        } else {
-            let samples = DEFAULT_BOOTSTRAP_SAMPLES;
-            let [cleaned, other] = [&statistics[0], &statistics[index]];
-            paired_bootstrap(bleu, cleaned, other, samples, DEFAULT_SEED)?.p_value
-        };
-        outcomes.push(Outcome {
-            name: variant.name.clone(),
-            pairs: pairs[index],
-            bleu: scores,
-            mean_bleu,
-            gain: cleaned - mean_bleu,
-            p_value,
-        });
-    }
-    Ok(outcomes)
-}
-
-/// Prints a line for each text, and what follows.
-fn print(out: &mut impl Write, proof: &Proof) -> io::Result<()> {
-    let Proof { steps, seeds, .. } = proof;
-    writeln!(
-        out,
-        "BLEU on the validation set after {steps} steps, {seeds} seeds; held-out sentences are removed from all"
-    )?;
-    writeln!(
-        out,
-        "\n{:<20} {:>10} {:>7} {:>12} {:>7}",
-        "text", "pairs", "BLEU", "cleaned text", "p"
-    )?;
-    for (index, outcome) in proof.texts.iter().enumerate() {
-        let Outcome {
-            name,
-            pairs,
-            mean_bleu,
-            gain,
-            p_value,
-            ..
-        } = outcome;
-        write!(out, "{name:<20} {pairs:>10} {mean_bleu:>7.2}")?;
-        if index > 0 {
-            write!(out, " {gain:>+12.2} {p_value:>7.3}")?;
-        }
-        writeln!(out)?;
-    }
-    writeln!(out)?;
-    for outcome in &proof.texts[1..] {
-        let Some(group) = outcome.name.strip_prefix("without-") else {
-            continue;
-        };
-        if outcome.gain < 0.0 && outcome.p_value < SIGNIFICANT {
-            writeln!(
-                out,
-                "`{group}` hurts this text: clean it with `--without {group}`"
-            )?;
-        }
-    }
-    Ok(())
 }

@@ -27,12 +27,12 @@ use cubecl::device_handle::DeviceHandle;
 use cubecl::dry_run::launch_mode;
 use cubecl::logging::{LaunchObserver, TimingRequest};
 use cubecl::prelude::KernelId;
-use cubecl::server::{ServerError, ServerStorage};
+use cubecl::server::{Server, ServerError, ServerStorage};
 use cubecl_server::stream::{ExecuteScope, WriteScoped};
 
 use self::plan::{Matrix, Plan, Product};
 
-type Server = <CudaRuntime as Runtime>::Server;
+type CudaServer = <CudaRuntime as Runtime>::Server;
 
 /// The name of a product to those who observe launches.
 const NAME: &str = "cuBLASLt";
@@ -46,7 +46,7 @@ pub(super) fn launch(left: &CubeTensor, right: &CubeTensor, output: &CubeTensor)
     let Some(product) = describe(left, right, output) else {
         return false;
     };
-    let Some(plan) = planned(device, product, left) else {
+    let Some(plan) = planned(device, product) else {
         return false;
     };
     // A warm-up of a shape wants what is compiled, not the product.
@@ -66,7 +66,8 @@ pub(super) fn is_used(client: &Client) -> bool {
 /// The device of a client if it computes by CUDA and the library is installed.
 fn cuda_device(client: &Client) -> Option<DeviceId> {
     let service = client.service_id();
-    (service.service == TypeId::of::<Server>() && plan::is_installed()).then_some(service.device)
+    (service.service == TypeId::of::<CudaServer>() && plan::is_installed())
+        .then_some(service.device)
 }
 
 /// The product as the library needs to know it; `None` if it cannot compute it.
@@ -124,7 +125,7 @@ fn matrix(tensor: &CubeTensor) -> Option<Matrix> {
 }
 
 /// The plan of a product, which is made once; `None` if the library has no kernel for it.
-fn planned(device: DeviceId, product: Product, left: &CubeTensor) -> Option<Arc<Plan>> {
+fn planned(device: DeviceId, product: Product) -> Option<Arc<Plan>> {
     type Plans = HashMap<(DeviceId, Product), Option<Arc<Plan>>>;
     static PLANS: Mutex<Option<Plans>> = Mutex::new(None);
     let lock = || PLANS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,21 +134,18 @@ fn planned(device: DeviceId, product: Product, left: &CubeTensor) -> Option<Arc<
         return plan.clone();
     }
     let stream = StreamId::current();
-    let binding = left.handle.clone().binding();
-    let plan = handle(device)
-        .submit_blocking(move |server| {
-            // It makes the device's context that of the thread, which the library asks for.
-            server.get_resource(binding, stream).ok()?;
-            Plan::new(&product)
-        })
-        .ok()
-        .flatten()
-        .map(Arc::new);
+    let planned = handle(device).submit_blocking(move |server| {
+        // It makes the device's context that of the thread, which the library asks for.
+        server.staging(&[], stream).ok()?;
+        Some(Plan::new(&product).map(Arc::new))
+    });
+    // What the library says is kept, an error of the device is not.
+    let plan = planned.ok().flatten()?;
     lock().get_or_insert_default().insert(key, plan.clone());
     plan
 }
 
-fn handle(device: DeviceId) -> DeviceHandle<Server> {
+fn handle(device: DeviceId) -> DeviceHandle<CudaServer> {
     DeviceHandle::new(device)
 }
 
