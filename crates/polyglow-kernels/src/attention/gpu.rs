@@ -23,8 +23,8 @@ use crate::gpu::operation::{
 };
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
-/// Rows in a block: the first that fits into the shared memory of the
-/// device. A large block reads keys and values from global memory for more queries at once.
+/// Rows in a block: the first that fits into the shared memory of the device. A large block reads keys
+/// and values from global memory for more queries at once.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
 /// Bindings of the largest kernel, `backward::grad_keys`: its 8 tensors and one for its scalars. A

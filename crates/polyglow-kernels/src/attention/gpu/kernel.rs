@@ -18,9 +18,9 @@
 //! - A workgroup has a block of `layout.block` queries of one head of one batch row. `CUBE_POS` is
 //!   (block, head, batch row).
 //! - `layout.team` neighboring threads share a query: of its row, and of each row that is computed
-//!   from it, thread `i` of a team has vectors `i`, `i + team`, and so on. A row of 64 numbers fills
-//!   so many registers of one thread that few threads find room on a multiprocessor; a fourth of it
-//!   does not. A dot product of two rows is the sum of what the team's threads have, which they
+//!   from it, thread `i` of a team has vectors `i`, `i + team`, and so on. A row of 64 elements
+//!   fills the registers of one thread, and few such threads find room on a multiprocessor; a fourth
+//!   of it does not. A dot product of two rows is the sum of what the team's threads have, which they
 //!   exchange without shared memory. Where a device cannot do that, a thread is a team.
 //! - Keys and values are loaded into shared memory `layout.block` rows at a time, so that each is
 //!   read from global memory once for a block of queries and not once for each query.

@@ -190,15 +190,15 @@ fn failure(error: &str) -> ServerError {
     }
 }
 
-/// Whoever observes CubeCL's launches and wants to see products among them.
+/// The observer of launches that is called for products, too.
 static OBSERVER: Mutex<Option<Arc<dyn LaunchObserver>>> = Mutex::new(None);
 
-/// Tells an observer of launches of the products that cuBLASLt computes, until it is dropped: CubeCL
+/// Calls an observer of launches for each product that cuBLASLt computes, until it is dropped: CubeCL
 /// does not see those.
 pub struct ProductObservation(());
 
 impl ProductObservation {
-    /// Begins to tell `observer`, and no other.
+    /// Begins to call `observer`, and no other.
     #[must_use]
     pub fn new(observer: Arc<dyn LaunchObserver>) -> Self {
         *OBSERVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(observer);
@@ -212,6 +212,7 @@ impl Drop for ProductObservation {
     }
 }
 
+/// Enqueues a product, and calls the observer with its time on the device if it asks for that.
 fn observed(client: &Client, enqueue: impl FnOnce() + Send) {
     let observer = OBSERVER
         .lock()
@@ -222,9 +223,9 @@ fn observed(client: &Client, enqueue: impl FnOnce() + Send) {
         return;
     };
     observer.launched(NAME);
-    if observer.timing() == TimingRequest::Deferred
-        && let Ok(((), time)) = client.profile(enqueue, NAME)
-    {
+    if observer.timing() != TimingRequest::Deferred {
+        enqueue();
+    } else if let Ok(((), time)) = client.profile(enqueue, NAME) {
         observer.profiled(NAME, time);
     }
 }

@@ -26,7 +26,7 @@ const MAX_WORKSPACE: usize = 32 << 20;
 /// Whether the library is there.
 pub(super) fn is_installed() -> bool {
     static IS_INSTALLED: OnceLock<bool> = OnceLock::new();
-    // SAFETY: it looks for a library that has nothing to do when it is loaded.
+    // SAFETY: NVIDIA's library is loaded and unloaded, which it allows at any time.
     *IS_INSTALLED.get_or_init(|| unsafe { sys::is_culib_present() })
 }
 
