@@ -7,6 +7,9 @@ The text must be clean: no two pairs that say the same, none with a test sentenc
 replaced by noise, in equal parts of each kind; lines of `--foreign` are of neither language. Noise
 counts as handled if it is removed, or repaired to what it was; of copies all but one must go. A right
 line is lost if it is removed and no copy of it stays.
+
+With `--write DIR` nothing is cleaned: `DIR/noisy` is the spoiled text and `DIR/oracle` the lines that were
+not spoiled, for `polyglow clean --prove --compare DIR/oracle`.
 """
 
 import argparse
@@ -76,6 +79,7 @@ class Spoiler:
     def __init__(self, pairs, test, foreign, seed):
         self.pairs, self.test, self.foreign = pairs, test, foreign
         self.rng = random.Random(seed)
+        self.copied = []
 
     def either(self, pair, change):
         """A pair with the source, the target or both changed."""
@@ -129,8 +133,7 @@ class Spoiler:
             side = rng.choice(["both", "both", 0, 1])
             return (leaked if side == "both" else (leaked[0], tgt) if side == 0 else (src, leaked[1])), None
         if kind in ("dup", "near_dup"):
-            if other == index:
-                return None
+            other = self.copied.pop()
             copy = self.pairs[other]
             return ((surface(copy[0], rng), surface(copy[1], rng)) if kind == "near_dup" else copy), other
         if kind == "misaligned_near":
@@ -181,12 +184,18 @@ def main():
     parser.add_argument("--share", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--polyglow", default="target/release/polyglow")
+    parser.add_argument("--write", type=pathlib.Path, help="write the spoiled text there, and clean nothing")
     options = parser.parse_args()
+    if options.write and pathlib.Path(options.src).suffix == pathlib.Path(options.tgt).suffix:
+        parser.error("with --write both sides need endings of their own")
     pairs = list(zip(read(options.src), read(options.tgt), strict=True))
     test = list(zip(*map(read, options.test), strict=True))
     spoiler = Spoiler(pairs, test, read(options.foreign), options.seed)
     free = list(range(len(pairs)))
     spoiler.rng.shuffle(free)
+    # What is copied stays as it is.
+    num_copied = 2 * (int(len(pairs) * options.share) // len(KINDS))
+    spoiler.copied, free = free[:num_copied], free[num_copied:]
     kinds, lines, copies = {}, list(pairs), collections.defaultdict(list)
     for kind in KINDS:
         wanted = int(len(pairs) * options.share) // len(KINDS)
@@ -202,6 +211,15 @@ def main():
             if noise[1] is not None:
                 copies[noise[1]].append(index)
         free = left
+    if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        oracle = [pair for index, pair in enumerate(pairs) if index not in kinds]
+        for name, texts in (("noisy", lines), ("oracle", oracle)):
+            for side, path in enumerate((options.src, options.tgt)):
+                text = "".join(pair[side] + "\n" for pair in texts)
+                (options.write / (name + pathlib.Path(path).suffix)).write_text(text, encoding="utf-8")
+        print(f"{len(lines)} noisy lines, {len(oracle)} of them are right")
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for name, texts in (("train", lines), ("test", test)):

@@ -32,8 +32,8 @@ const FEW_PAIRS: usize = 2_000;
 /// Pairs of the text that a head learns from, and pairs that decoys are made of.
 const POSITIVES: usize = 20_000;
 const DECOYS: usize = 8_000;
-/// The tables and heads of the second round learn without what the first removed.
-const ROUNDS: usize = 2;
+/// The tables and heads of a round learn without what those of the round before removed.
+const ROUNDS: usize = 3;
 /// The weight of all decoys together, for one of the text.
 const DECOY_WEIGHT: f64 = 0.5;
 /// The key of the random numbers.
@@ -85,6 +85,58 @@ struct Head {
 }
 
 impl Head {
+    /// Learns to tell decoys of a kind from a text, which has some noise of that kind itself; `earlier`
+    /// are the heads of the round before, none in the first.
+    ///
+    /// What another head has refused would look like right pairs that are lost: it is left out of the
+    /// text, and decoys that it would refuse as well.
+    fn learn(kind: Kind, decoys: &[Features], text: &[Features], earlier: &[Self]) -> Self {
+        let is_not_refused_by_others = |features: &&Features| {
+            refuse(earlier, features).is_none_or(|refusing| refusing == kind)
+        };
+        let decoys: Vec<Features> = decoys
+            .iter()
+            .filter(is_not_refused_by_others)
+            .copied()
+            .collect();
+        let text: Vec<Features> = text
+            .iter()
+            .filter(is_not_refused_by_others)
+            .copied()
+            .collect();
+        let is_refused = |features: &Features| refuse(earlier, features).is_some();
+        let mut order: Vec<usize> = (0..text.len()).collect();
+        shuffle(&mut order, KEY);
+        let mut examples: Vec<Labeled> = order
+            .iter()
+            .take(POSITIVES)
+            .map(|&index| Labeled {
+                features: text[index],
+                is_translation: true,
+                weight: if is_refused(&text[index]) { 0.0 } else { 1.0 },
+            })
+            .collect();
+        let all: f64 = examples.iter().map(|example| example.weight).sum();
+        let weight = DECOY_WEIGHT * all / decoys.len().max(1) as f64;
+        examples.extend(decoys.iter().map(|&features| Labeled {
+            features,
+            is_translation: false,
+            weight,
+        }));
+        let regression = Regression::learn(&examples);
+        let scores = |all: &[Features]| -> Vec<f64> {
+            all.par_iter()
+                .map(|features| regression.score(features))
+                .collect()
+        };
+        let threshold = Threshold::draw(scores(&decoys), scores(&text), budget(kind));
+        Self {
+            kind,
+            regression,
+            threshold,
+        }
+    }
+
     /// How far a pair is above the threshold.
     fn margin(&self, features: &Features) -> f64 {
         self.regression.score(features) - self.threshold.score
@@ -117,13 +169,14 @@ impl Lexical {
         if items.len() < FEW_PAIRS {
             return None;
         }
-        let mut is_right = vec![true; items.len()];
-        let mut model = None;
+        let mut refused = vec![None; items.len()];
+        let mut model: Option<Model> = None;
         for _ in 0..ROUNDS {
-            let (round, features) = Model::learn(&vocabularies, &items, &is_right);
-            is_right = features
+            let heads = model.map_or_else(Vec::new, |model| model.heads);
+            let (round, features) = Model::learn(&vocabularies, &items, &refused, &heads);
+            refused = features
                 .iter()
-                .map(|features| round.refuse(features).is_none())
+                .map(|features| round.refuse(features))
                 .collect();
             model = Some(round);
         }
@@ -161,7 +214,8 @@ impl Lexical {
         Some(self.model.features(&src, &tgt, fold(index)))
     }
 
-    /// Returns the estimated share of the pairs that each kind of noise has, by the key of its reason.
+    /// Returns the estimated share of each kind of noise among the pairs that no head of another kind
+    /// refuses, by the key of its reason.
     pub fn estimates(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let heads = self.model.heads.iter();
         heads.map(|head| (reason(head.kind).key, head.threshold.noise))
@@ -169,16 +223,18 @@ impl Lexical {
 }
 
 impl Model {
-    /// Learns tables from the items that are right, and heads from all of them; returns their features.
+    /// Learns tables from the items that the round before has not refused, and heads from all of them;
+    /// returns their features. `earlier` are the heads of the round before, none in the first.
     fn learn(
         vocabularies: &[Vocabulary; 2],
         items: &[Item],
-        is_right: &[bool],
+        refused: &[Option<Kind>],
+        earlier: &[Head],
     ) -> (Self, Vec<Features>) {
         let right: Vec<&Item> = items
             .iter()
-            .zip(is_right)
-            .filter(|(_, right)| **right)
+            .zip(refused)
+            .filter(|(_, refused)| refused.is_none())
             .map(|(item, _)| item)
             .collect();
         let sizes = [0, 1].map(|side| vocabularies[side].size());
@@ -203,53 +259,12 @@ impl Model {
             .par_iter()
             .map(|item| model.features(&item.src, &item.tgt, item.fold))
             .collect();
-        let mut order: Vec<usize> = (0..items.len()).collect();
-        shuffle(&mut order, KEY);
-        let positives: Vec<Labeled> = order
-            .iter()
-            .take(POSITIVES)
-            .map(|&index| Labeled {
-                features: features[index],
-                is_translation: true,
-                weight: f64::from(u8::from(is_right[index])),
-            })
+        let decoys = Kind::ALL.map(|kind| model.decoy_features(kind, vocabularies, &right));
+        let kinds = Kind::ALL.par_iter().zip(&decoys);
+        model.heads = kinds
+            .map(|(&kind, decoys)| Head::learn(kind, decoys, &features, earlier))
             .collect();
-        let heads =
-            Kind::ALL.map(|kind| model.head(kind, vocabularies, &right, &positives, &features));
-        model.heads = heads.into();
         (model, features)
-    }
-
-    /// Learns a head for a kind of noise.
-    fn head(
-        &self,
-        kind: Kind,
-        vocabularies: &[Vocabulary; 2],
-        right: &[&Item],
-        positives: &[Labeled],
-        text: &[Features],
-    ) -> Head {
-        let decoys = self.decoy_features(kind, vocabularies, right);
-        let all: f64 = positives.iter().map(|example| example.weight).sum();
-        let weight = DECOY_WEIGHT * all / decoys.len().max(1) as f64;
-        let negatives = decoys.iter().map(|&features| Labeled {
-            features,
-            is_translation: false,
-            weight,
-        });
-        let examples: Vec<Labeled> = positives.iter().copied().chain(negatives).collect();
-        let regression = Regression::learn(&examples);
-        let scores = |all: &[Features]| -> Vec<f64> {
-            all.par_iter()
-                .map(|features| regression.score(features))
-                .collect()
-        };
-        let threshold = Threshold::draw(scores(&decoys), scores(text), budget(kind));
-        Head {
-            kind,
-            regression,
-            threshold,
-        }
     }
 
     /// Makes decoys of pairs that are right, and measures them.
@@ -282,15 +297,20 @@ impl Model {
 
     /// Returns the kind of noise that a pair looks like most, if it scores below that head's threshold.
     fn refuse(&self, features: &Features) -> Option<Kind> {
-        let mut lowest = (0.0, None);
-        for head in &self.heads {
-            let margin = head.margin(features);
-            if margin < lowest.0 {
-                lowest = (margin, Some(head.kind));
-            }
-        }
-        lowest.1
+        refuse(&self.heads, features)
     }
+}
+
+/// Returns the kind of the head whose threshold a pair is farthest below, if it is below one.
+fn refuse(heads: &[Head], features: &Features) -> Option<Kind> {
+    let mut lowest = (0.0, None);
+    for head in heads {
+        let margin = head.margin(features);
+        if margin < lowest.0 {
+            lowest = (margin, Some(head.kind));
+        }
+    }
+    lowest.1
 }
 
 /// Returns the half that a pair belongs to, by its number in the corpus: at random, since noise may
@@ -301,20 +321,24 @@ fn fold(index: u64) -> usize {
 
 fn reason(kind: Kind) -> Reason {
     match kind {
-        Kind::Misaligned => MISALIGNED,
+        Kind::MisalignedNear | Kind::Misaligned => MISALIGNED,
         Kind::CutTarget | Kind::CutSource => CUT,
         Kind::JoinedTarget | Kind::JoinedSource => JOINED,
     }
 }
 
-/// What a head may lose. The misaligned are harder to tell, and more harmful.
+/// What a head may lose. Cut and joined pairs are easy to tell, so that the budget is small, but real ones
+/// differ from decoys; misaligned pairs are harder to tell, and real ones score as decoys do.
 fn budget(kind: Kind) -> Budget {
+    let is_misaligned = matches!(kind, Kind::MisalignedNear | Kind::Misaligned);
+    let (loss, mismatch) = if is_misaligned {
+        (0.003, 1.0)
+    } else {
+        (0.001, 2.0)
+    };
     Budget {
-        loss: if kind == Kind::Misaligned {
-            0.008
-        } else {
-            0.003
-        },
+        loss,
         precision: 0.8,
+        mismatch,
     }
 }

@@ -143,4 +143,15 @@ mod tests {
             assert_eq!(repaired(text), (expected.to_owned(), names), "{text}");
         }
     }
+
+    #[test]
+    fn signs_that_stand_for_letters_are_usual_where_the_letters_are() {
+        let side = SideProfile::learn(["私は会った人すべてに話した。", "ラジオを下げて"]);
+        for text in ["人々のニュース", "ラジオのボリューム"] {
+            let read_wrong: String = text.bytes().map(char::from).collect();
+            let (repaired, repairs) = repair(&read_wrong, &side);
+            assert_eq!(repaired, text);
+            assert!(repairs.mojibake);
+        }
+    }
 }

@@ -285,6 +285,11 @@ mod tests {
                 "Er singt gut gut gut gut gut gut",
                 "repeat",
             ),
+            (
+                "I will clean up my work of yesterday.",
+                "昨日の仕事を片づけけけけるつもりです。",
+                "repeat",
+            ),
         ] {
             assert_eq!(key(src, tgt), Some(expected), "{src} | {tgt}");
         }

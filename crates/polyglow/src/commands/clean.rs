@@ -133,7 +133,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         return Ok(0);
     }
     if let Some(proof) = proof {
-        return proof.prove(&text, cleaning, args.json);
+        return proof.prove(&text, &held_out, cleaning, args.json);
     }
     let output = out
         .map(|dir| CleanFiles::create(dir, &text.languages))

@@ -480,6 +480,81 @@ fn a_proof_trains_with_and_without_each_group_and_continues_where_it_was_ended()
 }
 
 #[test]
+fn a_proof_compares_with_what_another_program_has_cleaned() {
+    let sandbox = Sandbox::new();
+    files_to_prove(&sandbox);
+    // Another program has taken half of the text, and has left a sentence of the validation set.
+    let read = |name: &str| fs::read_to_string(sandbox.path().join(name)).expect("it is there");
+    for side in ["en", "de"] {
+        let half: String = read(&format!("text.{side}"))
+            .split_inclusive('\n')
+            .take(180)
+            .collect();
+        let first: String = read(&format!("toy/valid.{side}"))
+            .split_inclusive('\n')
+            .take(1)
+            .collect();
+        write(&sandbox, &format!("other.{side}"), &(first + &half));
+    }
+    let command = [
+        "clean",
+        "c.toml",
+        "--prove",
+        "--steps",
+        "2",
+        "--seeds",
+        "1",
+        "--out",
+        "proof",
+        "--json",
+        "--texts",
+        "as-it-was",
+        "--compare",
+        "other",
+    ];
+    let texts = sandbox.json(&command)["texts"].clone();
+    let names: Vec<&str> = texts
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|text| text["name"].as_str())
+        .collect();
+    assert_eq!(names, ["cleaned", "as-it-was", "external-1"]);
+    // Nothing is cleaned in it, but held-out sentences are not trained on.
+    let report: Value =
+        serde_json::from_str(&read("proof/external-1/report.json")).expect("it is JSON");
+    assert_eq!(texts[2]["pairs"], report["kept"]);
+    let removed = report["removed"].as_object().expect("a table");
+    assert!(
+        removed.keys().all(|key| key.ends_with("test")),
+        "{removed:?}"
+    );
+    assert_eq!(removed["test"], 1);
+    let first = read("toy/valid.en").lines().next().map(str::to_owned);
+    assert_ne!(
+        read("proof/external-1/train.en").lines().next(),
+        first.as_deref()
+    );
+    // After an end the same command continues; a text of another content is another proof.
+    fs::remove_file(sandbox.path().join("proof/external-1/seed-1.txt")).expect("it is there");
+    assert_eq!(sandbox.json(&command)["texts"], texts);
+    write(&sandbox, "other.en", &read("text.en"));
+    write(&sandbox, "other.de", &read("text.de"));
+    let message = sandbox.fail(2, &command);
+    assert!(message.contains("begun with another text"), "{message}");
+    let begin = ["clean", "c.toml", "--prove", "--out", "new"];
+    let message = sandbox.fail(2, &[&begin[..], &["--texts", "without-test"]].concat());
+    assert!(
+        message.contains("the texts are as-it-was, without-repairs"),
+        "{message}"
+    );
+    let message = sandbox.fail(2, &[&begin[..], &["--texts", "without-language"]].concat());
+    assert!(message.contains("would hardly differ"), "{message}");
+    let message = sandbox.fail(1, &[&begin[..], &["--compare", "nothing"]].concat());
+    assert!(message.contains("nothing.en"), "{message}");
+}
+
+#[test]
 fn a_held_out_sentence_is_removed_whatever_rules_it_breaks() {
     let sandbox = Sandbox::new();
     files(&sandbox);

@@ -93,7 +93,7 @@ impl Script {
 }
 
 /// The letters of scripts beyond ASCII; Unicode has each script in blocks.
-const RANGES: [(char, char, Script); 36] = [
+const RANGES: [(char, char, Script); 39] = [
     ('\u{c0}', '\u{24f}', Script::Latin),
     ('\u{1e00}', '\u{1eff}', Script::Latin),
     ('\u{ff21}', '\u{ff5a}', Script::Latin),
@@ -126,6 +126,10 @@ const RANGES: [(char, char, Script); 36] = [
     ('\u{ac00}', '\u{d7a3}', Script::Hangul),
     ('\u{3041}', '\u{3096}', Script::Kana),
     ('\u{30a1}', '\u{30fa}', Script::Kana),
+    // ー and ヽ, half-width katakana, and 々, 〆, 〇.
+    ('\u{30fc}', '\u{30fe}', Script::Kana),
+    ('\u{ff66}', '\u{ff9d}', Script::Kana),
+    ('\u{3005}', '\u{3007}', Script::Han),
     ('\u{3400}', '\u{4dbf}', Script::Han),
     ('\u{4e00}', '\u{9fff}', Script::Han),
     ('\u{f900}', '\u{faff}', Script::Han),

@@ -12,7 +12,10 @@ const NEIGHBORS: usize = 12;
 /// What is wrong with a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The target belongs to another source.
+    /// The target belongs to another source, whose own target is about as long. One head for these
+    /// and the next kind would take a usual length for a sign of noise.
+    MisalignedNear,
+    /// The target belongs to any other source.
     Misaligned,
     /// The end of the target, or of the source, is missing.
     CutTarget,
@@ -24,7 +27,8 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
+        Self::MisalignedNear,
         Self::Misaligned,
         Self::CutTarget,
         Self::CutSource,
@@ -35,6 +39,7 @@ impl Kind {
     /// Its name, for people.
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::MisalignedNear => "misaligned, of like length",
             Self::Misaligned => "misaligned",
             Self::CutTarget => "cut target",
             Self::CutSource => "cut source",
@@ -74,6 +79,7 @@ pub(super) fn decoys<'a>(
     random: &mut Random,
 ) -> Vec<Decoy<'a>> {
     match kind {
+        Kind::MisalignedNear => misaligned_near(pairs, random),
         Kind::Misaligned => misaligned(pairs, random),
         Kind::CutTarget => cut(pairs, 1, vocabularies, random),
         Kind::CutSource => cut(pairs, 0, vocabularies, random),
@@ -82,11 +88,11 @@ pub(super) fn decoys<'a>(
     }
 }
 
-/// Gives each pair the target of one that is about as long, and that of any other.
-fn misaligned<'a>(pairs: &[Sides<'a>], random: &mut Random) -> Vec<Decoy<'a>> {
+/// Gives each pair the target of one that is about as long.
+fn misaligned_near<'a>(pairs: &[Sides<'a>], random: &mut Random) -> Vec<Decoy<'a>> {
     let mut by_length: Vec<usize> = (0..pairs.len()).collect();
     by_length.sort_by_key(|&index| pairs[index][1].words.len());
-    let mut decoys = Vec::with_capacity(2 * pairs.len());
+    let mut decoys = Vec::with_capacity(pairs.len());
     for (rank, &index) in by_length.iter().enumerate() {
         let distance = 1 + random.below(NEIGHBORS);
         let other = if random.below(2) == 0 {
@@ -95,14 +101,23 @@ fn misaligned<'a>(pairs: &[Sides<'a>], random: &mut Random) -> Vec<Decoy<'a>> {
             rank + pairs.len() - distance.min(pairs.len())
         };
         let near = by_length[other % pairs.len()];
-        for other in [near, random.below(pairs.len())] {
-            if other != index {
-                let [src, tgt] = [pairs[index][0], pairs[other][1]];
-                decoys.push([DecoySide::Same(src), DecoySide::Same(tgt)]);
-            }
-        }
+        decoys.extend(with_target_of(pairs, index, near));
     }
     decoys
+}
+
+/// Gives each pair the target of a random pair.
+fn misaligned<'a>(pairs: &[Sides<'a>], random: &mut Random) -> Vec<Decoy<'a>> {
+    let indices = 0..pairs.len();
+    indices
+        .filter_map(|index| with_target_of(pairs, index, random.below(pairs.len())))
+        .collect()
+}
+
+/// Puts the target of another pair beside the source of one; `None` if it is the same.
+fn with_target_of<'a>(pairs: &[Sides<'a>], index: usize, other: usize) -> Option<Decoy<'a>> {
+    let [src, tgt] = [pairs[index][0], pairs[other][1]];
+    (other != index).then_some([DecoySide::Same(src), DecoySide::Same(tgt)])
 }
 
 /// Cuts one side of pairs with enough words to 30 to 70 % of its words, or of its characters where it has

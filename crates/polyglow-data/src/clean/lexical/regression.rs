@@ -16,7 +16,7 @@ use super::features::{Features, NUM_FEATURES};
 const WIDTH: usize = 2 * NUM_FEATURES + (NUM_FEATURES - 1) + (NUM_FEATURES - 2) + 1;
 /// The most steps of Newton's method, and the step that is small enough to stop.
 const STEPS: usize = 25;
-const SMALL: f64 = 1e-6;
+const SMALL: f64 = 1e-3;
 /// The weight of the square of the weights.
 const PENALTY: f64 = 1.0;
 /// The largest score that counts, which keeps the exponential function finite.

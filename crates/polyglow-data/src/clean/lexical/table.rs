@@ -22,6 +22,9 @@ const SMOOTHING: f64 = 0.1;
 /// The weight of the probability of a word in any text, against that beside the words of the other
 /// side.
 const BACKGROUND: f64 = 0.1;
+/// How often a word must have been seen to say half of what a frequent one says. A rare word looks
+/// explained by frequent ones by chance.
+const HALF_WEIGHT_COUNT: f64 = 2.0;
 /// The bounds of the evidence of a word, a logarithm.
 const EVIDENCE: (f64, f64) = (-3.0, 6.0);
 /// A word is covered if a word of the other side makes it so many times more probable.
@@ -40,6 +43,8 @@ pub(super) struct Table {
     probabilities: Vec<f64>,
     /// `[f]`: the probability of a word in any text; 0 for one that was never seen.
     frequencies: Vec<f64>,
+    /// `[f]`: how much a word says, from 0 for one that was never seen to 1.
+    weights: Vec<f64>,
 }
 
 /// What the words of one side say about those of the other.
@@ -48,7 +53,8 @@ pub(super) struct Evidence {
     /// The mean of how much more probable, as a logarithm, words are beside the other side than in any
     /// text.
     pub(super) mean: f64,
-    /// The share of words that no word of the other side explains.
+    /// The share of words that no word of the other side explains; here and below words count by how often
+    /// they were seen.
     pub(super) uncovered: f64,
     /// The share of the longest run of such words.
     pub(super) longest: f64,
@@ -126,8 +132,10 @@ impl Table {
                 (count as f64 + SMOOTHING) / all
             }
         };
+        let weight = |&count: &u64| count as f64 / (count as f64 + HALF_WEIGHT_COUNT);
         Self {
             starts,
+            weights: counts.iter().map(weight).collect(),
             probabilities: vec![0.0; keys.len()],
             words: keys.into_iter().map(|key| key as u32).collect(),
             frequencies: counts.into_iter().map(frequency).collect(),
@@ -170,9 +178,10 @@ impl Table {
     pub(super) fn evidence(&self, (conditions, explained): Words) -> Evidence {
         let mut sum = 0.0;
         let mut num_known = 0;
-        let mut num_uncovered = 0;
-        let mut run = 0;
-        let mut longest = 0;
+        let mut known = 0.0;
+        let mut uncovered = 0.0;
+        let mut run = 0.0;
+        let mut longest = 0.0_f64;
         for &word in explained {
             let frequency = self.frequencies[word as usize];
             if word == UNKNOWN || frequency == 0.0 {
@@ -188,23 +197,24 @@ impl Table {
             }
             let beside = all / (conditions.len() + 1) as f64 + BACKGROUND * frequency;
             let evidence = (beside / (frequency * (1.0 + BACKGROUND))).ln();
-            sum += evidence.clamp(EVIDENCE.0, EVIDENCE.1);
+            let weight = self.weights[word as usize];
+            sum += weight * evidence.clamp(EVIDENCE.0, EVIDENCE.1);
             num_known += 1;
+            known += weight;
             if most < COVERED * frequency {
-                num_uncovered += 1;
-                run += 1;
+                uncovered += weight;
+                run += weight;
                 longest = longest.max(run);
             } else {
-                run = 0;
+                run = 0.0;
             }
         }
         // The denominators keep short sentences from extremes.
-        let known = f64::from(num_known);
         Evidence {
             mean: sum / (known + 1.0),
-            uncovered: f64::from(num_uncovered) / (known + 0.5),
-            longest: f64::from(longest) / (known + 2.0),
-            num_known: num_known as usize,
+            uncovered: uncovered / (known + 0.5),
+            longest: longest / (known + 2.0),
+            num_known,
         }
     }
 }
@@ -237,7 +247,19 @@ mod tests {
             right.uncovered == 0.0 && wrong.uncovered > 0.5,
             "{right:?} {wrong:?}"
         );
-        assert_eq!((wrong.num_known, wrong.longest), (2, 0.5));
+        assert_eq!(wrong.num_known, 2);
+        assert!((0.45..0.5).contains(&wrong.longest), "{wrong:?}");
+        // A word that was seen once says a third of what a frequent one says.
+        let once: Vec<Words> = pairs
+            .iter()
+            .copied()
+            .chain([(&[11][..], &[11][..])])
+            .collect();
+        let rare = Table::learn(&once, [12, 12]).evidence((&[1], &[11]));
+        assert!(
+            (rare.uncovered - (1.0 / 3.0) / (1.0 / 3.0 + 0.5)).abs() < 1e-9,
+            "{rare:?}"
+        );
         // Unknown words say nothing.
         let nothing = table.evidence((&[1], &[UNKNOWN, 11]));
         assert_eq!(nothing, Evidence::default());

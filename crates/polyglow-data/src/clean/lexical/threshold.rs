@@ -3,11 +3,14 @@
 //! ```text
 //! F_D(t), F_X(t)   the shares of decoys and of the text whose scores are below t
 //! pi               the share of the text that is noise: the median of F_X / F_D where .3 <= F_D <= .7
-//! F_X - pi F_D     the estimated share of the text that is right, and lost at t
+//! excess(t)        max(0, excess(t') + dF_X - m pi dF_D), from one score t' to the next, t
 //! ```
 //!
-//! The threshold is the highest at which that loss stays within a budget, and within a share of what
-//! is removed. (The minimum of `F_X / F_D` in place of the median would be too low by a third.)
+//! The excess is what the noise of the text does not explain, if it has any score at most `m` times as
+//! often as decoys do: a cumulative sum (Page, 1954), where `dF` are increments from `t'` to `t`. Its maximum
+//! up to `t` is the estimated share of the text that is right, and lost at `t`. The threshold is the highest at which that loss stays within a budget, and
+//! within a share of what is removed. (The minimum of `F_X / F_D` in place of the median would be too low
+//! by a third.)
 
 use super::features::median;
 
@@ -22,6 +25,9 @@ pub(super) struct Budget {
     pub(super) loss: f64,
     /// The least share of noise among what is removed.
     pub(super) precision: f64,
+    /// How many times denser the noise of the text may be at a score than that of the decoys, for all that
+    /// differs between them. Right pairs within that are not counted as lost.
+    pub(super) mismatch: f64,
 }
 
 /// A threshold, and the estimated share of the text that is noise.
@@ -57,12 +63,16 @@ impl Threshold {
         let mut ratios: Vec<f64> = typical.map(|[decoys, text]| text / decoys).collect();
         let noise = median(&mut ratios);
         let mut threshold = Self { noise, ..none };
-        // Monotone: a higher threshold cannot lose less.
-        let mut most = 0.0_f64;
-        for (&score, [decoys, text]) in scores.iter().zip(&shares) {
-            let loss = text - noise * decoys;
-            most = most.max(loss);
-            if most <= budget.loss && loss <= (1.0 - budget.precision) * text {
+        let mut before = [0.0, 0.0];
+        let mut excess = 0.0_f64;
+        let mut loss = 0.0_f64;
+        for (&score, &[decoys, text]) in scores.iter().zip(&shares) {
+            let explained = budget.mismatch * noise * (decoys - before[0]);
+            excess = (excess + text - before[1] - explained).max(0.0);
+            // A higher threshold cannot lose less.
+            loss = loss.max(excess);
+            before = [decoys, text];
+            if loss <= budget.loss && loss <= (1.0 - budget.precision) * text {
                 threshold.score = score;
             }
         }
@@ -90,6 +100,7 @@ mod tests {
     const BUDGET: Budget = Budget {
         loss: 0.01,
         precision: 0.75,
+        mismatch: 1.0,
     };
 
     /// Values around a center.
@@ -107,5 +118,25 @@ mod tests {
         // Nothing is removed from text without noise.
         let clean = Threshold::draw(decoys, around(2.0, 1000).collect(), BUDGET);
         assert!(clean.noise == 0.0 && clean.score <= 1.6, "{clean:?}");
+    }
+
+    #[test]
+    fn noise_that_scores_higher_than_decoys_is_found_up_to_the_mismatch() {
+        let decoys: Vec<f64> = around(-2.0, 1000).collect();
+        // Four fifths of the noise of the text are in the upper half of the decoys.
+        let low = (0..20).map(|index| -2.5 + 0.5 * f64::from(index) / 20.0);
+        let high = (0..80).map(|index| -2.0 + 0.5 * f64::from(index) / 80.0);
+        let noise: Vec<f64> = low.chain(high).collect();
+        let text: Vec<f64> = noise.iter().copied().chain(around(2.0, 1900)).collect();
+        let num_removed = |mismatch: f64| {
+            let budget = Budget { mismatch, ..BUDGET };
+            let threshold = Threshold::draw(decoys.clone(), text.clone(), budget);
+            noise
+                .iter()
+                .filter(|score| **score < threshold.score)
+                .count()
+        };
+        assert!(num_removed(1.0) < 60, "{}", num_removed(1.0));
+        assert!(num_removed(4.0) >= 99, "{}", num_removed(4.0));
     }
 }

@@ -45,7 +45,8 @@ impl Repeats {
         let is_stuck = self.times >= 4
             && other.times + 1 < self.times
             && 10 * self.covered >= 3 * self.num_words;
-        let is_alone = self.times >= 3 && self.covered >= 6 && other.times < 2;
+        let is_alone =
+            other.times < 2 && (self.times >= 4 || (self.times >= 3 && self.covered >= 6));
         is_stuck || is_alone
     }
 }

@@ -1,4 +1,4 @@
-//! `--prove`: what each group of filters is worth, in BLEU, by training with and without it.
+//! `--prove`: what each group of filters is worth, in BLEU, by training with and without it, and on other cleanings.
 //!
 //! Every training has the same config and the same number of steps; only its text differs. In the end it
 //! translates the validation set, and translations are compared by paired bootstrap resampling
@@ -16,8 +16,8 @@ use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use polyglow_data::clean::cleaning::{Cleaning, reasons};
 use polyglow_data::clean::group::Group;
-use polyglow_data::config::{Split, TrainFiles};
-use polyglow_data::corpus::Corpus;
+use polyglow_data::config::{Content, Split, TrainFiles};
+use polyglow_data::corpus::{CLEAN_VERSION, Corpus};
 use polyglow_data::file;
 use polyglow_data::lines::Lines;
 use polyglow_metrics::{BleuOptions, Statistics};
@@ -29,7 +29,7 @@ use polyglow_train::train::{Ending, Training};
 
 use super::super::counts;
 use super::super::pairs::Pairs;
-use super::{CleanFiles, Report, check_free, finish};
+use super::{CleanFiles, Report, check_free, finish, look};
 use crate::activity::Pace;
 use crate::failure::{STOPPED, usage, with_hint};
 use crate::progress::{Progress, Screen};
@@ -38,6 +38,8 @@ use outcome::{Outcome, Proof, count, print, score};
 
 /// The share of the pairs that a group has to change for a training without it.
 const MIN_CHANGED_SHARE: f64 = 0.005;
+/// The name of the text that nothing has cleaned.
+const AS_IT_WAS: &str = "as-it-was";
 /// What the names of texts begin with that a group of filters has not touched.
 const WITHOUT: &str = "without-";
 /// The file that says of what a directory is a proof.
@@ -58,14 +60,30 @@ pub(super) struct ProveArgs {
     #[arg(long, value_name = "N", default_value = "2", requires = "prove")]
     #[arg(allow_negative_numbers = true, value_parser = counts())]
     seeds: usize,
+    /// Another cleaning of the text to train on in `--prove`, as `data.train` names files: of another
+    /// program, or by hand; may be repeated
+    #[arg(long, value_name = "PREFIX", requires = "prove")]
+    compare: Vec<PathBuf>,
+    /// Train on these texts alone in `--prove`, beside the cleaned one and those of `--compare`:
+    /// `as-it-was`, `without-GROUP`; separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "prove")]
+    #[arg(value_parser = text_name)]
+    texts: Vec<String>,
 }
 
 /// A text to train on.
 struct Variant {
     /// What it is called in reports, and its directory.
     name: String,
-    /// The groups whose filters are left out.
-    left_out: Vec<Group>,
+    origin: Origin,
+}
+
+/// Where a text to train on comes from.
+enum Origin {
+    /// It is the text of the config without some groups of filters.
+    Without(Vec<Group>),
+    /// Another program has cleaned it.
+    External(PathBuf),
 }
 
 /// What a proof is made of, which is known before anything is computed.
@@ -91,9 +109,12 @@ impl<'a> Preparation<'a> {
     ) -> anyhow::Result<Self> {
         let config = check(text)?;
         let valid = Corpus::open(&config.data, config.content(), Split::Valid)?;
-        let hashes = [text.corpus.content_hash()?, valid.content_hash()?];
+        let mut hashes = vec![text.corpus.content_hash()?, valid.content_hash()?];
+        for prefix in &args.compare {
+            hashes.push(open_external(config, prefix)?.content_hash()?);
+        }
         let settings = format!(
-            "# {} steps, text {}, scores {scores}\n{}",
+            "# {} steps, text {}, scores {scores}, rules {CLEAN_VERSION}\n{}",
             args.steps,
             sha256(&hashes.concat()),
             config.to_toml()?
@@ -124,15 +145,26 @@ impl<'a> Preparation<'a> {
     pub(super) fn prove(
         &self,
         text: &Pairs,
+        held_out: &[Corpus],
         mut cleaning: Cleaning,
         json: bool,
     ) -> anyhow::Result<u8> {
-        let variants = variants(&finish(&cleaning, &text.corpus, None)?)?;
+        let variants = self.variants(&finish(&cleaning, &text.corpus, None)?)?;
         let mut pairs = Vec::new();
         for variant in &variants {
-            cleaning.leave_out(variant.left_out.iter().copied());
-            pairs.push(cleaning.report().kept);
-            write_text(&self.dir.join(&variant.name), text, &cleaning)?;
+            let dir = self.dir.join(&variant.name);
+            pairs.push(match &variant.origin {
+                Origin::Without(groups) => {
+                    cleaning.leave_out(groups.iter().copied());
+                    write_text(&dir, &text.corpus, &text.languages, &cleaning)?
+                }
+                Origin::External(prefix) => {
+                    let corpus = open_external(self.config, prefix)?;
+                    let mut cleaning = look(&corpus, held_out)?;
+                    cleaning.leave_out(filters());
+                    write_text(&dir, &corpus, &text.languages, &cleaning)?
+                }
+            });
         }
         let Some(seeds) = self.train(&variants)? else {
             tracing::info!("stopped; the same command continues");
@@ -160,6 +192,51 @@ impl<'a> Preparation<'a> {
             print(&mut out, &proof)?;
         }
         Ok(0)
+    }
+
+    /// The texts to train on: the cleaned one first, the one that nothing has cleaned, one without
+    /// each group that changes enough pairs, and those of `--compare`.
+    ///
+    /// # Errors
+    /// No group changes the text, or a text of `--texts` is none of these (exit code 2).
+    fn variants(&self, report: &Report) -> anyhow::Result<Vec<Variant>> {
+        let without = |name: &str, groups: Vec<Group>| Variant {
+            name: name.to_owned(),
+            origin: Origin::Without(groups),
+        };
+        let groups = groups_that_change(report);
+        ensure!(
+            !groups.is_empty() || !self.args.compare.is_empty(),
+            usage(anyhow!(
+                "there is nothing to prove: no group of filters changes half a percent of this text"
+            ))
+        );
+        let mut compared = vec![without(AS_IT_WAS, filters().collect())];
+        for group in groups {
+            compared.push(without(&format!("{WITHOUT}{}", group.name()), vec![group]));
+        }
+        let requested = &self.args.texts;
+        let names: Vec<&str> = compared.iter().map(|variant| &*variant.name).collect();
+        if let Some(unknown) = requested
+            .iter()
+            .find(|name| !names.contains(&name.as_str()))
+        {
+            let error = anyhow!("`{unknown}` would hardly differ from the cleaned text");
+            let hint = format!("the texts of this proof are {}", names.join(", "));
+            return Err(with_hint(usage(error), hint));
+        }
+        if !requested.is_empty() {
+            compared.retain(|variant| requested.contains(&variant.name));
+        }
+        let mut variants = vec![without("cleaned", Vec::new())];
+        variants.append(&mut compared);
+        for (number, prefix) in (1..).zip(&self.args.compare) {
+            variants.push(Variant {
+                name: format!("external-{number}"),
+                origin: Origin::External(prefix.clone()),
+            });
+        }
+        Ok(variants)
     }
 
     /// Trains on all texts with one seed after the other, so that each has been trained on early.
@@ -207,6 +284,24 @@ impl<'a> Preparation<'a> {
     }
 }
 
+/// Reads the name of a text to compare with.
+fn text_name(name: &str) -> Result<String, String> {
+    let groups = || filters().map(|group| format!("{WITHOUT}{}", group.name()));
+    if name == AS_IT_WAS || groups().any(|group| group == name) {
+        return Ok(name.to_owned());
+    }
+    let names: Vec<String> = groups().collect();
+    Err(format!("the texts are {AS_IT_WAS}, {}", names.join(", ")))
+}
+
+/// Opens a text that another program has cleaned.
+fn open_external(config: &Config, prefix: &Path) -> anyhow::Result<Corpus> {
+    let mut data = config.data.clone();
+    data.train = Some(TrainFiles::One(prefix.to_owned()));
+    data.clean = false;
+    Ok(Corpus::open(&data, Content::PAIRS, Split::Train)?)
+}
+
 /// Returns the config, if it has what a proof needs.
 ///
 /// # Errors
@@ -235,40 +330,24 @@ fn check(text: &Pairs) -> anyhow::Result<&Config> {
     Ok(config)
 }
 
-/// The texts to train on: the cleaned one first, the one that nothing has cleaned, and one without each
-/// group that does something.
-fn variants(report: &Report) -> anyhow::Result<Vec<Variant>> {
+/// The groups of filters that a proof is about: all but those for held-out sentences, which are in no
+/// text.
+fn filters() -> impl Iterator<Item = Group> {
+    Group::ALL
+        .into_iter()
+        .filter(|group| *group != Group::HeldOut)
+}
+
+/// The groups that change enough pairs for a training without them.
+fn groups_that_change(report: &Report) -> Vec<Group> {
     let changed = changed(report);
     let pairs = report.counts.pairs.max(1) as f64;
-    let all = Group::ALL
-        .into_iter()
-        .filter(|group| *group != Group::HeldOut);
-    let changes_enough = |group: &Group| {
-        let count = changed.get(group).copied().unwrap_or(0);
-        count as f64 >= MIN_CHANGED_SHARE * pairs
-    };
-    let groups: Vec<Group> = all.clone().filter(changes_enough).collect();
-    ensure!(
-        !groups.is_empty(),
-        usage(anyhow!(
-            "there is nothing to prove: no group of filters changes half a percent of this text"
-        ))
-    );
-    let mut variants = vec![
-        Variant {
-            name: "cleaned".to_owned(),
-            left_out: Vec::new(),
-        },
-        Variant {
-            name: "as-it-was".to_owned(),
-            left_out: all.collect(),
-        },
-    ];
-    variants.extend(groups.into_iter().map(|group| Variant {
-        name: format!("{WITHOUT}{}", group.name()),
-        left_out: vec![group],
-    }));
-    Ok(variants)
+    filters()
+        .filter(|group| {
+            let count = changed.get(group).copied().unwrap_or(0);
+            count as f64 >= MIN_CHANGED_SHARE * pairs
+        })
+        .collect()
 }
 
 /// How many pairs each group changes or removes.
@@ -315,11 +394,17 @@ fn begin(dir: &Path, settings: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// Writes the text of a variant, unless it is there.
-fn write_text(dir: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::Result<()> {
+/// Writes the text of a variant, unless it is there, and returns how many pairs it has.
+fn write_text(
+    dir: &Path,
+    corpus: &Corpus,
+    languages: &[String; 2],
+    cleaning: &Cleaning,
+) -> anyhow::Result<u64> {
+    let pairs = cleaning.report().kept;
     // The last file that is written.
     if dir.join("report.json").exists() {
-        return Ok(());
+        return Ok(pairs);
     }
     // What a process left that was killed.
     file::remove_unfinished(dir, |name| {
@@ -328,8 +413,9 @@ fn write_text(dir: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::Result<(
             .any(|beginning| name.starts_with(beginning))
     })
     .with_context(|| format!("cannot clear `{}`", dir.display()))?;
-    let files = CleanFiles::create(dir, &text.languages)?;
-    finish(cleaning, &text.corpus, Some(files)).map(drop)
+    let files = CleanFiles::create(dir, languages)?;
+    finish(cleaning, corpus, Some(files))?;
+    Ok(pairs)
 }
 
 /// A training on one text with one seed.
