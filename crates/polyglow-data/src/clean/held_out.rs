@@ -38,8 +38,8 @@ pub struct HeldOut {
 struct HeldOutSide {
     /// Hashes of normal forms.
     forms: HashSet<u64>,
-    /// For each sentence, the hashes of its n-grams in ascending order.
-    sentences: Vec<Vec<u64>>,
+    /// How many n-grams each sentence has.
+    sentences: Vec<usize>,
     /// The sentences that have an n-gram.
     by_ngram: HashMap<u64, Vec<u32>>,
 }
@@ -59,20 +59,9 @@ impl HeldOut {
         if sides.any(|(side, form)| side.forms.contains(&hash(form))) {
             return Some(TEST);
         }
-        let ngrams = [ngrams(&pair.src), ngrams(&pair.tgt)];
-        let mut candidates: Vec<u32> = Vec::new();
-        for (side, ngrams) in self.sides.iter().zip(&ngrams) {
-            candidates.extend(side.candidates(ngrams));
-        }
-        candidates.sort_unstable();
-        candidates.dedup();
-        let is_near = candidates.into_iter().any(|sentence| {
-            let [src, tgt] = [0, 1].map(|side| {
-                jaccard(
-                    &ngrams[side],
-                    &self.sides[side].sentences[sentence as usize],
-                )
-            });
+        let [src, tgt] = [(&pair.src, 0), (&pair.tgt, 1)]
+            .map(|(text, side)| self.sides[side].similarities(&ngrams(text)));
+        let is_near = src.iter().zip(&tgt).any(|(&src, &tgt)| {
             src.max(tgt) >= NEAR || src.min(tgt) >= NEAR_BOTH && src + tgt >= NEAR_TOGETHER
         });
         is_near.then_some(NEAR_TEST)
@@ -95,26 +84,31 @@ impl HeldOutSide {
         for &ngram in &ngrams {
             self.by_ngram.entry(ngram).or_default().push(number);
         }
-        self.sentences.push(ngrams);
+        self.sentences.push(ngrams.len());
     }
 
-    /// Returns the sentences that may have [`NEAR_BOTH`] of their n-grams in common with those of a text.
-    ///
-    /// They then share that part of the text's n-grams, so that they have one of the others, however
-    /// these are chosen: the rarest, which few sentences have.
-    fn candidates(&self, ngrams: &[u64]) -> impl Iterator<Item = u32> {
-        let num_shared = (NEAR_BOTH * ngrams.len() as f64).ceil() as usize;
-        let mut lists: Vec<&[u32]> = ngrams
-            .iter()
-            .map(|ngram| self.by_ngram.get(ngram).map_or(&[][..], Vec::as_slice))
-            .collect();
-        lists.sort_by_key(|list| list.len());
-        lists.truncate(ngrams.len() + 1 - num_shared.max(1));
-        lists.into_iter().flatten().copied()
+    /// Returns Jaccard's index of the n-grams of a text and of each sentence: the share of those of either
+    /// that both have.
+    fn similarities(&self, ngrams: &[u64]) -> Vec<f64> {
+        let mut num_common = vec![0_u32; self.sentences.len()];
+        for ngram in ngrams {
+            for &sentence in self.by_ngram.get(ngram).into_iter().flatten() {
+                num_common[sentence as usize] += 1;
+            }
+        }
+        let similarity = |(num_common, len): (u32, &usize)| {
+            let all = ngrams.len() + len - num_common as usize;
+            f64::from(num_common) / all.max(1) as f64
+        };
+        num_common
+            .into_iter()
+            .zip(&self.sentences)
+            .map(similarity)
+            .collect()
     }
 }
 
-/// Returns the hashes of the n-grams of a text in ascending order: letters and digits in one case and
+/// Returns the hashes of the n-grams of a text, each once: letters and digits in one case and
 /// width, with one blank for all else.
 fn ngrams(text: &str) -> Vec<u64> {
     let compatible: String = text.nfkc().collect();
@@ -134,19 +128,6 @@ fn ngrams(text: &str) -> Vec<u64> {
     hashes.sort_unstable();
     hashes.dedup();
     hashes
-}
-
-/// Returns the share of elements that two ascending lists have in common.
-fn jaccard(left: &[u64], right: &[u64]) -> f64 {
-    let mut num_common = 0_usize;
-    let mut rest = right;
-    for element in left {
-        let skipped = rest.partition_point(|other| other < element);
-        rest = &rest[skipped..];
-        num_common += usize::from(rest.first() == Some(element));
-    }
-    let all = left.len() + right.len() - num_common;
-    num_common as f64 / all.max(1) as f64
 }
 
 fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
