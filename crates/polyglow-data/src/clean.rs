@@ -11,7 +11,7 @@
 //! 2. [`own_language`] finds sides in another language, and exchanges those that stand on the wrong side.
 //! 3. [`lexical`] finds sides that do not say the same.
 //!
-//! A [`group`] of filters can be left out. A new rule is a row of the table in [`rules`].
+//! Of each pair all [`reasons`] against it are kept. A [`group`] of filters can be left out. A new rule is a row of the table in [`rules`].
 
 pub mod cleaner;
 pub mod cleaning;
@@ -22,6 +22,9 @@ pub mod language;
 pub mod lexical;
 pub mod own_language;
 pub mod profile;
+pub mod reasons;
 pub mod repair;
+pub mod report;
 pub mod rules;
+mod sample;
 pub mod words;

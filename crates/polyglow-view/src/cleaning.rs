@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use polyglow_data::clean::cleaning::{CleanReport, reasons};
+use polyglow_data::clean::reasons::reasons;
+use polyglow_data::clean::report::CleanReport;
 use serde::Serialize;
 
 use crate::document::document;
@@ -60,20 +61,24 @@ fn removed(report: &CleanReport) -> Markup {
             p { "Nothing." }
         } @else {
             table {
-                thead { tr { th scope="col" { "reason" } th scope="col" { "pairs" } th scope="col" { "share" } th {} th {} } }
+                thead { tr { th scope="col" { "reason" } th scope="col" { "pairs" } th scope="col" { "share" } th scope="col" { "no other reason" } th {} th {} } }
                 tbody {
                     @for (reason, count) in counted {
                         tr {
                             th scope="row" { a href={ "#" (reason.key) } { (reason.key) } }
                             td { (count) }
                             td { (percent(count, report.pairs)) }
+                            td { (report.removed_by_one.get(reason.key).copied().unwrap_or(0)) }
                             td.bar { div style={ "width: " (100 * count / most) "%" } {} }
                             td.title { "pairs " (reason.title) }
                         }
                     }
                 }
             }
-            p.note { "The first reason that holds is the one that counts. All of them are in removed.tsv." }
+            p.note {
+                "A pair is counted at the first reason that holds, and once more where no other does. "
+                "All pairs are in removed.tsv."
+            }
         }
         @for (key, share) in &report.estimates {
             p { "About " (format!("{:.1}", 100.0 * share)) " % of the pairs look " (key) "." }
@@ -151,6 +156,7 @@ mod tests {
             kept: 150,
             repaired: BTreeMap::from([("html", 7)]),
             removed: BTreeMap::from([("copy", 40), ("language", 10)]),
+            removed_by_one: BTreeMap::from([("copy", 33)]),
             languages: BTreeMap::from([("fra", 8), ("nld", 9)]),
             estimates: BTreeMap::from([("cut", 0.032)]),
         };
@@ -163,7 +169,8 @@ mod tests {
         let page = render(&report, &BTreeMap::from([("copy", vec![sample])]));
         for text in [
             "150 of 200 pairs stay, 75.00 %.",
-            "40</td><td>20.00 %",
+            "40</td><td>20.00 %</td><td>33</td>",
+            "10</td><td>5.00 %</td><td>0</td>",
             "About 3.2 % of the pairs look cut.",
             "html</th><td>7</td><td>3.50 %",
             "a.en:17",

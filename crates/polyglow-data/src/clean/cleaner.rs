@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::clean::held_out::HeldOut;
 use crate::clean::profile::SideProfile;
+use crate::clean::reasons::ReasonSet;
 use crate::clean::repair::{Repairs, repair};
 use crate::clean::rules::refuse;
 use crate::clean::words::normal_form;
@@ -54,19 +55,10 @@ pub struct Inspected {
     pub pair: Pair,
     /// The repairs that it needed.
     pub repairs: Repairs,
-    /// The rule by which it is to be removed, whatever the others are.
-    refused: Option<Reason>,
-    /// Why it is to be removed because of a held-out set, whatever rules say.
-    held_out: Option<Reason>,
+    /// Why it is to be removed, by itself or because of a held-out set.
+    reasons: ReasonSet,
     /// The normal forms of its sides.
     forms: [String; 2],
-}
-
-impl Inspected {
-    /// Why the pair is to be removed because of a held-out set, whatever else there is against it.
-    pub fn held_out(&self) -> Option<Reason> {
-        self.held_out
-    }
 }
 
 impl Cleaner {
@@ -98,30 +90,30 @@ impl Cleaner {
     pub fn inspect(&self, pair: &Pair) -> Inspected {
         let (pair, repairs) = self.repair(pair);
         let [src, tgt] = &self.profiles;
-        let refused = refuse(&pair, [src, tgt]);
+        let mut reasons = refuse(&pair, [src, tgt]);
         let forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
-        let held_out = self.held_out.refuse(&pair, &forms);
+        reasons.extend(self.held_out.refuse(&pair, &forms));
         Inspected {
             pair,
             repairs,
-            refused,
-            held_out,
+            reasons,
             forms,
         }
     }
 
-    /// Says why an inspected pair, of a number in the corpus, is to be removed, which depends on the
-    /// pairs that were admitted before; `None` if it stays.
-    pub fn admit(&mut self, index: u64, inspected: &Inspected) -> Option<Reason> {
-        let Inspected {
-            refused,
-            held_out,
-            forms,
-            ..
-        } = inspected;
-        if let Some(reason) = refused.or(*held_out) {
-            return Some(reason);
+    /// Says why an inspected pair, of a number in the corpus, is to be removed; nothing if it stays. A
+    /// pair with which nothing else is wrong is compared with those that were admitted before.
+    pub fn admit(&mut self, index: u64, inspected: &Inspected) -> ReasonSet {
+        let Inspected { reasons, forms, .. } = inspected;
+        let mut reasons = *reasons;
+        if reasons.is_empty() {
+            reasons.extend(self.repeats(index, forms));
         }
+        reasons
+    }
+
+    /// Says of which kind a pair is that repeats an earlier one; `None` if it does not.
+    fn repeats(&mut self, index: u64, forms: &[String; 2]) -> Option<Reason> {
         let first = *self.seen.entry(hash_pair(forms)).or_insert(index);
         if first != index {
             self.duplicates.push(Duplicate { index, first });
@@ -185,7 +177,8 @@ mod tests {
     fn removed(cleaner: &mut Cleaner, src: &str, tgt: &str) -> Option<&'static str> {
         let inspected = cleaner.inspect(&pair(src, tgt));
         let index = cleaner.seen.len() as u64 + cleaner.duplicates.len() as u64;
-        cleaner.admit(index, &inspected).map(|reason| reason.key)
+        let reasons = cleaner.admit(index, &inspected);
+        reasons.first().map(|reason| reason.key)
     }
 
     #[test]
@@ -217,7 +210,7 @@ mod tests {
             bear.repairs.names().collect::<Vec<_>>(),
             ["mojibake", "html"]
         );
-        assert_eq!(cleaner.admit(0, &bear), None);
+        assert!(cleaner.admit(0, &bear).is_empty());
         // The same again, which was right from the start.
         assert_eq!(
             removed(&mut cleaner, "the bear", "Der Bär"),

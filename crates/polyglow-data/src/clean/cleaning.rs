@@ -1,58 +1,30 @@
 //! Says of every pair of a corpus whether it stays, in three readings of it.
 //!
-//! Of each pair five bytes are kept between readings, and of the corpus a sample from which languages and
-//! translations are learned: memory grows with hashes alone.
+//! Of each pair eight bytes are kept between readings, and of the corpus a sample from which languages
+//! and translations are learned: memory grows with hashes alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::LazyLock;
 
 use rayon::prelude::*;
-use serde::Serialize;
 
-use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected, TEMPLATE};
+use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected};
 use crate::clean::group::Group;
-use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::lexical::{CUT, JOINED, Lexical, MISALIGNED, Sampled};
 use crate::clean::own_language::{Guess, Judgment, OwnLanguages};
 use crate::clean::profile::SideProfile;
+use crate::clean::reasons::{LANGUAGE, ReasonSet, SCORE};
 use crate::clean::repair::Repairs;
-use crate::clean::rules::{REPEAT, RULES};
+use crate::clean::report::CleanReport;
+use crate::clean::sample::Sample;
 use crate::corpus::Corpus;
 use crate::error::DataError;
 use crate::example::Reason;
 use crate::pair::Pair;
-use crate::random::mix;
 
 /// Pairs from which it is learned how a side is usually written.
 const PROFILED: usize = 50_000;
-/// Pairs from which languages and translations are learned.
-const SAMPLED: usize = 200_000;
 /// Pairs that are looked at together, on all cores.
 const CHUNK: usize = 4_096;
-/// The key of the sample.
-const SAMPLE_KEY: u64 = 0x636c_6561_6e00;
-
-/// The reason of a pair of which a side is in another language.
-pub const LANGUAGE: Reason = Reason {
-    key: "language",
-    title: "with a side in another language",
-};
-
-/// The reason of a pair that scores less than others.
-pub const SCORE: Reason = Reason {
-    key: "score",
-    title: "with a low score",
-};
-
-/// Returns every reason for which a pair may be removed, in the order in which they are looked for.
-pub fn reasons() -> impl Iterator<Item = Reason> {
-    let rules = RULES.iter().map(|rule| rule.reason);
-    let others = [
-        REPEAT, TEST, NEAR_TEST, DUPLICATE, TEMPLATE, LANGUAGE, MISALIGNED, CUT, JOINED, SCORE,
-    ];
-    rules.chain(others)
-}
-
 /// A reading of the corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
@@ -70,6 +42,8 @@ pub struct Cleaning {
     fates: Vec<Fate>,
     /// The groups whose filters are left out.
     left_out: BTreeSet<Group>,
+    /// The reasons of these groups.
+    ignored: ReasonSet,
     /// The number of the first pair of each part of the corpus.
     starts: Vec<u64>,
     languages: BTreeMap<&'static str, u64>,
@@ -80,33 +54,14 @@ pub struct Cleaning {
     lexical: Option<Lexical>,
 }
 
-/// What becomes of a pair. Reasons are indices in [`reasons`].
+/// What becomes of a pair.
 #[derive(Clone, Copy, Default)]
 struct Fate {
     /// Whether its sides stand on the wrong sides.
     is_swapped: bool,
-    /// The reason that a held-out set gives, whatever other reasons there are.
-    held_out: Option<u8>,
-    /// Why it is removed; `None` if it stays.
-    removed: Option<u8>,
-}
-
-/// How many pairs were changed and removed.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct CleanReport {
-    /// Pairs that were looked at.
-    pub pairs: u64,
-    /// Pairs that stay.
-    pub kept: u64,
-    /// Pairs that stay and were repaired, by repair; one may have needed several.
-    pub repaired: BTreeMap<&'static str, u64>,
-    /// Pairs that are removed, by the key of the reason.
-    pub removed: BTreeMap<&'static str, u64>,
-    /// Of those that are removed because of their language, how many sides are in which.
-    pub languages: BTreeMap<&'static str, u64>,
-    /// The estimated share of the pairs, after the second reading, that are misaligned, cut or
-    /// joined, by the key of the reason; empty if there are too few pairs to say.
-    pub estimates: BTreeMap<&'static str, f64>,
+    /// Why it is to be removed: all reasons, of which the first is the one that counts. Empty if it
+    /// stays. What repeats another pair is only compared if nothing else is wrong with it.
+    reasons: ReasonSet,
 }
 
 /// A pair that was looked at.
@@ -148,22 +103,7 @@ impl Cleaning {
         held_out: &[Corpus],
         progress: &mut dyn FnMut(Reading, u64),
     ) -> Result<Self, DataError> {
-        let mut cleaner = Cleaner::new(learn_profiles(corpus)?);
-        for held_out in held_out {
-            for pair in held_out.pairs() {
-                cleaner.add_held_out(&pair?);
-            }
-        }
-        let mut cleaning = Self {
-            cleaner,
-            fates: Vec::new(),
-            left_out: BTreeSet::new(),
-            starts: Vec::new(),
-            languages: BTreeMap::new(),
-            estimates: BTreeMap::new(),
-            own_languages: None,
-            lexical: None,
-        };
+        let mut cleaning = Self::new(corpus, held_out)?;
         let mut sample = cleaning.read_rules(corpus, progress)?;
         let pairs: Vec<&Pair> = sample.iter().map(|sampled| &sampled.pair).collect();
         if let Some(languages) = OwnLanguages::learn(&pairs) {
@@ -179,6 +119,46 @@ impl Cleaning {
             cleaning.lexical = Some(lexical);
         }
         Ok(cleaning)
+    }
+
+    /// Looks at all pairs of a corpus for sentences of `held_out` alone: all other filters are left out.
+    ///
+    /// # Errors
+    /// The corpora cannot be read.
+    pub fn for_held_out(
+        corpus: &Corpus,
+        held_out: &[Corpus],
+        progress: &mut dyn FnMut(Reading, u64),
+    ) -> Result<Self, DataError> {
+        let mut cleaning = Self::new(corpus, held_out)?;
+        cleaning.read_rules(corpus, progress)?;
+        cleaning.leave_out(
+            Group::ALL
+                .into_iter()
+                .filter(|group| *group != Group::HeldOut),
+        );
+        Ok(cleaning)
+    }
+
+    /// Reads what must not be trained on, and how the corpus is usually written.
+    fn new(corpus: &Corpus, held_out: &[Corpus]) -> Result<Self, DataError> {
+        let mut cleaner = Cleaner::new(learn_profiles(corpus)?);
+        for held_out in held_out {
+            for pair in held_out.pairs() {
+                cleaner.add_held_out(&pair?);
+            }
+        }
+        Ok(Self {
+            cleaner,
+            fates: Vec::new(),
+            left_out: BTreeSet::new(),
+            ignored: ReasonSet::default(),
+            starts: Vec::new(),
+            languages: BTreeMap::new(),
+            estimates: BTreeMap::new(),
+            own_languages: None,
+            lexical: None,
+        })
     }
 
     /// Forgets what [`Self::explain`] alone needs, which takes memory.
@@ -205,13 +185,12 @@ impl Cleaning {
                 .map(|pair| self.cleaner.inspect(pair))
                 .collect();
             for (index, inspected) in (start..).zip(inspected) {
-                let removed = self.cleaner.admit(index, &inspected);
+                let reasons = self.cleaner.admit(index, &inspected);
                 self.fates.push(Fate {
                     is_swapped: false,
-                    held_out: inspected.held_out().map(index_of),
-                    removed: removed.map(index_of),
+                    reasons,
                 });
-                if removed.is_none() {
+                if reasons.is_empty() {
                     sample.offer(index, inspected.pair);
                 }
             }
@@ -219,7 +198,7 @@ impl Cleaning {
         Ok(sample.finish())
     }
 
-    /// Looks at the languages of the pairs that stay.
+    /// Looks at the languages of all pairs.
     fn read_languages(
         &mut self,
         corpus: &Corpus,
@@ -228,21 +207,19 @@ impl Cleaning {
     ) -> Result<(), DataError> {
         each_chunk(corpus, |start, pairs| {
             progress(Reading::Languages, start);
-            let judge = |(offset, pair): (usize, &Pair)| -> Judgment {
-                if self.fates[start as usize + offset].removed.is_some() {
-                    return Judgment::Own;
-                }
-                languages.judge(&self.cleaner.repair(pair).0)
-            };
-            let judgments: Vec<Judgment> = pairs.par_iter().enumerate().map(judge).collect();
+            let judge = |pair: &Pair| languages.judge(&self.cleaner.repair(pair).0);
+            let judgments: Vec<Judgment> = pairs.par_iter().map(judge).collect();
             for ((index, judgment), pair) in (start as usize..).zip(judgments).zip(&pairs) {
+                let stays = self.fates[index].reasons.is_empty();
                 match judgment {
-                    Judgment::Own => {}
-                    Judgment::Swapped => self.fates[index] = self.swap(index as u64, pair),
+                    Judgment::Swapped if stays => self.fates[index] = self.swap(index as u64, pair),
+                    Judgment::Own | Judgment::Swapped => {}
                     Judgment::Foreign { code, .. } => {
-                        self.fates[index].removed = Some(index_of(LANGUAGE));
-                        let language = code.unwrap_or("the other side's");
-                        *self.languages.entry(language).or_default() += 1;
+                        self.fates[index].reasons.insert(LANGUAGE);
+                        if stays {
+                            let language = code.unwrap_or("the other side's");
+                            *self.languages.entry(language).or_default() += 1;
+                        }
                     }
                 }
             }
@@ -257,66 +234,50 @@ impl Cleaning {
             tgt: pair.src.clone(),
         };
         let inspected = self.cleaner.inspect(&swapped);
-        let removed = self.cleaner.admit(index, &inspected);
         Fate {
             is_swapped: true,
-            held_out: inspected.held_out().map(index_of),
-            removed: removed.map(index_of),
+            reasons: self.cleaner.admit(index, &inspected),
         }
     }
 
-    /// Looks at what the pairs that stay say, and those that repeat them.
+    /// Looks at what all pairs say.
     fn read_meanings(
         &mut self,
         corpus: &Corpus,
         lexical: &Lexical,
         progress: &mut dyn FnMut(Reading, u64),
     ) -> Result<(), DataError> {
-        let mut sound_duplicates: HashSet<u64> = HashSet::new();
         each_chunk(corpus, |start, pairs| {
             progress(Reading::Meanings, start);
             let judge = |(offset, pair): (usize, &Pair)| -> Option<Reason> {
                 let index = start + offset as u64;
                 let (mut pair, _) = self.cleaner.repair(pair);
-                let is_judged =
-                    self.apply(index, &mut pair) || self.is_removed(index, &[DUPLICATE]);
-                is_judged.then(|| lexical.judge(index, &pair))?
+                self.apply(index, &mut pair);
+                lexical.judge(index, &pair)
             };
             let reasons: Vec<Option<Reason>> = pairs.par_iter().enumerate().map(judge).collect();
-            for (index, reason) in (start..).zip(reasons) {
-                match reason {
-                    None if self.is_removed(index, &[DUPLICATE]) => {
-                        sound_duplicates.insert(index);
-                    }
-                    Some(reason) if !self.is_removed(index, &[DUPLICATE]) => {
-                        self.fates[index as usize].removed = Some(index_of(reason));
-                    }
-                    _ => {}
-                }
+            for (fate, reason) in self.fates[start as usize..].iter_mut().zip(reasons) {
+                fate.reasons.extend(reason);
             }
         })?;
-        self.keep_sound_duplicates(&sound_duplicates);
+        self.keep_sound_duplicates();
         Ok(())
     }
 
     /// Keeps the first sound one of the pairs that repeat a pair which is removed because of what it
     /// says: a copy without its last word, say, may stand before the whole sentence.
-    fn keep_sound_duplicates(&mut self, sound: &HashSet<u64>) {
+    fn keep_sound_duplicates(&mut self) {
+        let meanings = [MISALIGNED, CUT, JOINED];
+        let only_repeats: ReasonSet = [DUPLICATE].into_iter().collect();
         let mut replaced: HashSet<u64> = HashSet::new();
         for &Duplicate { index, first } in self.cleaner.duplicates() {
-            let is_lost = self.is_removed(first, &[MISALIGNED, CUT, JOINED]);
-            if is_lost && sound.contains(&index) && replaced.insert(first) {
-                self.fates[index as usize].removed = None;
+            let reason = self.fates[first as usize].reasons.first();
+            let is_lost = reason.is_some_and(|reason| meanings.contains(&reason));
+            let fate = &mut self.fates[index as usize];
+            if is_lost && fate.reasons == only_repeats && replaced.insert(first) {
+                fate.reasons.remove(DUPLICATE);
             }
         }
-    }
-
-    /// Returns whether a pair is removed for one of some reasons.
-    fn is_removed(&self, index: u64, reasons: &[Reason]) -> bool {
-        let removed = self.fates[index as usize].removed;
-        reasons
-            .iter()
-            .any(|&reason| removed == Some(index_of(reason)))
     }
 
     /// Exchanges the sides of a repaired pair if they stand on the wrong sides, and returns whether it
@@ -331,7 +292,7 @@ impl Cleaning {
     /// # Panics
     /// There are fewer scores than pairs.
     pub fn keep_best(&mut self, scores: &[f32], keep: f64) {
-        let stays = |fate: &Fate| fate.removed.is_none();
+        let stays = |fate: &Fate| fate.reasons.is_empty();
         let mut ranked: Vec<f32> = self
             .fates
             .iter()
@@ -346,27 +307,26 @@ impl Cleaning {
         };
         for (index, fate) in self.fates.iter_mut().enumerate() {
             if stays(fate) && scores[index] < least {
-                fate.removed = Some(index_of(SCORE));
+                fate.reasons.insert(SCORE);
             }
         }
     }
 
-    /// Leaves out the filters of these groups, and of no others: pairs that they remove stay, and what
-    /// they change is as it was. Filters that come later have not looked at those pairs.
+    /// Leaves out the filters of these groups, and of no others: pairs that they alone remove stay, and
+    /// what they change is as it was. What was learned of the text, and which pairs repeat others, is as
+    /// with these filters.
     pub fn leave_out(&mut self, groups: impl IntoIterator<Item = Group>) {
         self.left_out = groups.into_iter().collect();
+        self.ignored = ReasonSet::from_groups(&self.left_out);
     }
 
     /// What becomes of a pair without the filters that are left out.
     fn fate(&self, index: u64) -> Fate {
-        let mut fate = self.fates[index as usize];
-        let is_left_out = |group: Group| self.left_out.contains(&group);
-        fate.is_swapped &= !is_left_out(Group::Language);
-        fate.removed = fate
-            .removed
-            .filter(|reason| !is_left_out(group_of(*reason)))
-            .or(fate.held_out.filter(|_| !is_left_out(Group::HeldOut)));
-        fate
+        let fate = self.fates[index as usize];
+        Fate {
+            is_swapped: fate.is_swapped && !self.left_out.contains(&Group::Language),
+            reasons: fate.reasons.without(self.ignored),
+        }
     }
 
     /// Returns what becomes of a pair of the corpus, by its number from 0.
@@ -382,7 +342,7 @@ impl Cleaning {
             pair: cleaned,
             repairs,
             is_swapped: fate.is_swapped,
-            removed: fate.reason(),
+            removed: fate.reasons.first(),
         }
     }
 
@@ -425,15 +385,17 @@ impl Cleaning {
         if !self.left_out.contains(&Group::Meaning) {
             report.estimates = self.estimates.clone();
         }
-        let mut counts = vec![0_u64; reasons().count()];
         for index in 0..report.pairs {
-            match self.fate(index).removed {
-                Some(reason) => counts[usize::from(reason)] += 1,
-                None => report.kept += 1,
+            let reasons = self.fate(index).reasons;
+            let Some(reason) = reasons.first() else {
+                report.kept += 1;
+                continue;
+            };
+            *report.removed.entry(reason.key).or_default() += 1;
+            if reasons.len() == 1 {
+                *report.removed_by_one.entry(reason.key).or_default() += 1;
             }
         }
-        let removed = reasons().map(|reason| reason.key).zip(counts);
-        report.removed = removed.filter(|(_, count)| *count > 0).collect();
         report
     }
 }
@@ -444,22 +406,7 @@ impl Fate {
         if self.is_swapped {
             std::mem::swap(&mut pair.src, &mut pair.tgt);
         }
-        self.removed.is_none()
-    }
-
-    /// Returns why a pair is removed; `None` if it stays.
-    fn reason(self) -> Option<Reason> {
-        reasons().nth(usize::from(self.removed?))
-    }
-}
-
-impl CleanReport {
-    /// Counts what was repaired in a pair that stays.
-    pub fn count_repairs(&mut self, cleaned: &Cleaned) {
-        let swapped = cleaned.is_swapped.then_some("swapped");
-        for name in cleaned.repairs.names().chain(swapped) {
-            *self.repaired.entry(name).or_default() += 1;
-        }
+        self.reasons.is_empty()
     }
 }
 
@@ -493,66 +440,4 @@ fn each_chunk(
     }
     visit(start, chunk);
     Ok(starts)
-}
-
-/// The group of a reason, by its index in [`reasons`].
-fn group_of(index: u8) -> Group {
-    static GROUPS: LazyLock<Vec<Group>> =
-        LazyLock::new(|| reasons().map(Group::for_reason).collect());
-    GROUPS[usize::from(index)]
-}
-
-/// The index of a reason in [`reasons`].
-fn index_of(reason: Reason) -> u8 {
-    let index = reasons().position(|other| other.key == reason.key);
-    index.expect("every reason is in the list") as u8
-}
-
-/// A random sample of pairs, the same for the same corpus.
-struct Sample {
-    /// The largest key that is taken: keys are hashes of the pairs' numbers.
-    limit: u64,
-    pairs: Vec<Sampled>,
-}
-
-impl Default for Sample {
-    fn default() -> Self {
-        Self {
-            limit: u64::MAX,
-            pairs: Vec::new(),
-        }
-    }
-}
-
-impl Sample {
-    fn offer(&mut self, index: u64, pair: Pair) {
-        if key(index) > self.limit {
-            return;
-        }
-        self.pairs.push(Sampled { index, pair });
-        if self.pairs.len() == 2 * SAMPLED {
-            self.shrink();
-        }
-    }
-
-    /// Keeps the pairs with the lowest keys.
-    fn shrink(&mut self) {
-        self.pairs
-            .select_nth_unstable_by_key(SAMPLED - 1, |sampled| key(sampled.index));
-        self.pairs.truncate(SAMPLED);
-        self.limit = key(self.pairs[SAMPLED - 1].index);
-    }
-
-    /// Returns the pairs in the order of their numbers.
-    fn finish(mut self) -> Vec<Sampled> {
-        if self.pairs.len() > SAMPLED {
-            self.shrink();
-        }
-        self.pairs.sort_unstable_by_key(|sampled| sampled.index);
-        self.pairs
-    }
-}
-
-fn key(index: u64) -> u64 {
-    mix(&[SAMPLE_KEY, index])
 }

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::clean::cleaner::{DUPLICATE, TEMPLATE};
-use crate::clean::cleaning::{LANGUAGE, SCORE};
 use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::lexical::{CUT, JOINED, MISALIGNED};
+use crate::clean::reasons::{LANGUAGE, SCORE};
 use crate::clean::rules::{REPEAT, RULES};
 use crate::example::Reason;
 
@@ -62,7 +62,7 @@ impl Group {
     /// Returns the group whose filters remove pairs for a reason.
     ///
     /// # Panics
-    /// It is no reason of [`reasons`](crate::clean::cleaning::reasons).
+    /// It is no reason of [`reasons`](crate::clean::reasons::reasons).
     pub fn for_reason(reason: Reason) -> Self {
         let is_any = |reasons: &[Reason]| reasons.iter().any(|other| other.key == reason.key);
         let rules = || RULES.iter().map(|rule| rule.reason).chain([REPEAT]);
@@ -87,7 +87,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clean::cleaning::reasons;
+    use crate::clean::reasons::reasons;
 
     #[test]
     fn every_reason_has_a_group_and_every_name_is_found() {

@@ -10,6 +10,7 @@ mod signs;
 use std::collections::BTreeMap;
 
 use crate::clean::profile::SideProfile;
+use crate::clean::reasons::ReasonSet;
 use crate::clean::words::{normal_form, numbers, words};
 use crate::example::Reason;
 use crate::pair::Pair;
@@ -31,7 +32,8 @@ pub struct Rule {
     test: fn(&Sides) -> bool,
 }
 
-/// The rules, in the order in which they are asked: the first whose test is true is the reason.
+/// The rules, in the order in which they are looked at: the first whose test is true is the reason that
+/// counts.
 pub const RULES: [Rule; 9] = [
     Rule {
         reason: reason("empty", "with an empty side"),
@@ -87,27 +89,27 @@ pub const RULES: [Rule; 9] = [
     },
 ];
 
-/// The rule of repeated words, which is asked last because it takes longest.
+/// The rule of repeated words, the last of all.
 pub const REPEAT: Reason = reason("repeat", "that repeat words on one side alone");
 
 const fn reason(key: &'static str, title: &'static str) -> Reason {
     Reason { key, title }
 }
 
-/// Returns why a pair that was repaired is to be removed; `None` if no rule refuses it.
-pub fn refuse(pair: &Pair, profiles: [&SideProfile; 2]) -> Option<Reason> {
+/// Returns why a pair that was repaired is to be removed, by every rule; nothing if none refuses it.
+pub fn refuse(pair: &Pair, profiles: [&SideProfile; 2]) -> ReasonSet {
     let sides = Sides {
         src: Side::new(&pair.src, profiles[0]),
         tgt: Side::new(&pair.tgt, profiles[1]),
     };
-    for rule in &RULES {
-        if (rule.test)(&sides) {
-            return Some(rule.reason);
-        }
-    }
+    let refusing = RULES.iter().filter(|rule| (rule.test)(&sides));
+    let mut reasons: ReasonSet = refusing.map(|rule| rule.reason).collect();
     let src = Repeats::count(&sides.src.words);
     let tgt = Repeats::count(&sides.tgt.words);
-    (src.is_odd_beside(&tgt) || tgt.is_odd_beside(&src)).then_some(REPEAT)
+    if src.is_odd_beside(&tgt) || tgt.is_odd_beside(&src) {
+        reasons.insert(REPEAT);
+    }
+    reasons
 }
 
 /// Both sides of a pair, with what several rules need.
@@ -237,7 +239,8 @@ mod tests {
             src: src.to_owned(),
             tgt: tgt.to_owned(),
         };
-        refuse(&pair, [&english, profile]).map(|reason| reason.key)
+        let reasons = refuse(&pair, [&english, profile]);
+        reasons.first().map(|reason| reason.key)
     }
 
     #[test]

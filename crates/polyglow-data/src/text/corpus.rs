@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::clean::cleaning::CleanReport;
+use crate::clean::report::CleanReport;
 use crate::config::{
     Content, DataConfig, Direction, LEARNED, SourceKind, Split, TargetKind, no_such_set, wrong,
 };

@@ -16,7 +16,8 @@ use polyglow_predict::group::alone;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, sha256};
 
-use super::clean::{self, CleanFiles};
+use super::clean;
+use super::clean::files::CleanFiles;
 use super::config::ConfigArgs;
 use super::model::{LanguageArgs, ModelArgs};
 use super::train::{TrainArgs, train};

@@ -1,23 +1,25 @@
 //! `polyglow clean`: training text without what is no translation.
 
 mod explain;
+pub(super) mod files;
 mod prove;
 mod scores;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
-use polyglow_data::clean::cleaning::{CleanReport, Cleaning, Reading, reasons};
+use polyglow_data::clean::cleaning::{Cleaning, Reading};
 use polyglow_data::clean::group::Group;
+use polyglow_data::clean::reasons::reasons;
+use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
-use polyglow_data::file::NewFile;
-use polyglow_data::pair::Pair;
-use polyglow_view::cleaning::{RemovedPair, render};
+use polyglow_data::error::DataError;
+use polyglow_train::run::{RunDirectory, sha256};
+use polyglow_view::cleaning::RemovedPair;
 use serde::Serialize;
 
 use super::pairs::{Pairs, PairsArgs};
@@ -25,6 +27,7 @@ use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 use explain::LinePosition;
+use files::CleanFiles;
 use prove::{Preparation, ProveArgs};
 
 /// Samples of each reason in the report.
@@ -73,9 +76,17 @@ pub(crate) struct CleanArgs {
 }
 
 impl CleanArgs {
-    /// The options that decide which scores remove pairs, as text.
-    fn score_settings(&self) -> String {
-        format!("{:?} {:?} {:?}", self.scores, self.score, self.keep)
+    /// All that decides which scores remove pairs, as text.
+    fn score_settings(&self) -> anyhow::Result<String> {
+        let decided_by = match (&self.scores, &self.score) {
+            (Some(path), _) => sha256(&Corpus::open_text("--scores", path)?.hashes()?.whole),
+            (None, Some(run)) => {
+                let (checkpoint, _) = RunDirectory::existing(run)?.weights(scores::CHECKPOINT)?;
+                checkpoint.model_hash().unwrap_or_default().to_owned()
+            }
+            (None, None) => String::new(),
+        };
+        Ok(format!("{:?} {decided_by}", self.keep))
     }
 }
 
@@ -101,16 +112,17 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     let out = args.out.as_deref().filter(|_| !args.dry_run);
     if let Some(dir) = out.filter(|_| !args.proof.prove) {
         // Before the work.
-        check_free(dir)?;
+        CleanFiles::make_room(dir, &text.languages)?;
     }
-    let proof = out
-        .filter(|_| args.proof.prove)
-        .map(|dir| Preparation::new(&args.proof, dir, &text, &args.score_settings()))
-        .transpose()?;
     let held_out = match &text.config {
         Some(config) => held_out(&config.data, Content::PAIRS)?,
         None => Vec::new(),
     };
+    let scores = args.score_settings()?;
+    let proof = out
+        .filter(|_| args.proof.prove)
+        .map(|dir| Preparation::new(&args.proof, dir, &text, &held_out, &scores))
+        .transpose()?;
     let mut cleaning = look(&text.corpus, &held_out)?;
     if let Some(keep) = args.keep {
         let scores = match (&args.scores, &args.score) {
@@ -136,7 +148,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         return proof.prove(&text, &held_out, cleaning, args.json);
     }
     let output = out
-        .map(|dir| CleanFiles::create(dir, &text.languages))
+        .map(|dir| CleanFiles::begin(dir, &text.languages))
         .transpose()?;
     let report = finish(&cleaning, &text.corpus, output)?;
     let mut stdout = io::stdout().lock();
@@ -188,10 +200,17 @@ fn finish(
     Ok(report)
 }
 
-/// Looks at all pairs of a corpus, and says how far it is.
+/// Looks at all pairs of a corpus, and shows how far it is.
 fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Cleaning> {
+    show_progress(|progress| Cleaning::of(corpus, held_out, progress))
+}
+
+/// Shows how far the readings of a text are.
+fn show_progress(
+    read: impl FnOnce(&mut dyn FnMut(Reading, u64)) -> Result<Cleaning, DataError>,
+) -> anyhow::Result<Cleaning> {
     let mut activity = Activity::new();
-    Ok(Cleaning::of(corpus, held_out, &mut |reading, pairs| {
+    Ok(read(&mut |reading, pairs| {
         activity.show(format!("{}: {pairs} pairs", title(reading)));
     })?)
 }
@@ -267,93 +286,6 @@ fn check_languages(text: &Pairs) -> anyhow::Result<()> {
     let hint =
         "clean each pair of languages by itself: `polyglow clean --src FILE --tgt FILE --out DIR`";
     Err(with_hint(usage(error), hint))
-}
-
-/// Makes sure that a directory is not there yet, or is empty.
-///
-/// # Errors
-/// Something is in it (exit code 2).
-fn check_free(dir: &Path) -> anyhow::Result<()> {
-    let is_taken = fs::read_dir(dir).map_or(dir.exists(), |mut files| files.next().is_some());
-    if !is_taken {
-        return Ok(());
-    }
-    let error = anyhow!("`{}` is there already", dir.display());
-    let hint = "give another directory with `--out`, or remove it";
-    Err(with_hint(usage(error), hint))
-}
-
-/// The files that are written, each under a temporary name until all are complete.
-pub(super) struct CleanFiles {
-    dir: PathBuf,
-    src: BufWriter<NewFileWriter>,
-    tgt: BufWriter<NewFileWriter>,
-    removed: BufWriter<NewFileWriter>,
-}
-
-/// A new file as something to write to.
-struct NewFileWriter(NewFile);
-
-impl Write for NewFileWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.file().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.file().flush()
-    }
-}
-
-impl CleanFiles {
-    /// Creates the files in a directory.
-    pub(super) fn create(dir: &Path, [src, tgt]: &[String; 2]) -> anyhow::Result<Self> {
-        fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        let create = |name: String| {
-            let path = dir.join(name);
-            let file = NewFile::create(&path);
-            let file = file.with_context(|| format!("cannot write `{}`", path.display()))?;
-            anyhow::Ok(BufWriter::new(NewFileWriter(file)))
-        };
-        Ok(Self {
-            dir: dir.to_owned(),
-            src: create(format!("train.{src}"))?,
-            tgt: create(format!("train.{tgt}"))?,
-            removed: create("removed.tsv".to_owned())?,
-        })
-    }
-
-    fn keep(&mut self, pair: &Pair) -> anyhow::Result<()> {
-        let written =
-            writeln!(self.src, "{}", pair.src).and_then(|()| writeln!(self.tgt, "{}", pair.tgt));
-        self.explain(written)
-    }
-
-    /// Writes a pair as it was in the text, with the reason for which it is removed.
-    fn remove(&mut self, key: &str, file: &str, line: u64, pair: &Pair) -> anyhow::Result<()> {
-        let [src, tgt] = [&pair.src, &pair.tgt].map(|side| side.replace('\t', " "));
-        let written = writeln!(self.removed, "{key}\t{file}:{line}\t{src}\t{tgt}");
-        self.explain(written)
-    }
-
-    /// Gives all files their names, with the report beside them.
-    fn commit(self, report: &Report) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(report)? + "\n";
-        let page = render(&report.counts, &report.samples);
-        let dir = self.dir.clone();
-        let commit =
-            |file: BufWriter<NewFileWriter>| -> io::Result<()> { file.into_inner()?.0.commit() };
-        commit(self.removed)
-            .and_then(|()| commit(self.src))
-            .and_then(|()| commit(self.tgt))
-            .and_then(|()| polyglow_data::file::replace(&dir.join("report.html"), page.as_bytes()))
-            // Last: who continues a command takes it for the sign that all is there.
-            .and_then(|()| polyglow_data::file::replace(&dir.join("report.json"), text.as_bytes()))
-            .with_context(|| format!("cannot write into `{}`", dir.display()))
-    }
-
-    fn explain(&self, written: io::Result<()>) -> anyhow::Result<()> {
-        written.with_context(|| format!("cannot write into `{}`", self.dir.display()))
-    }
 }
 
 /// Prints the counts, with some pairs of each reason.

@@ -10,6 +10,10 @@ use crate::program::Sandbox;
 const CONFIG: &str = "[data]\ntrain = 'text'\ntest = 'test'\nsrc = 'en'\ntgt = 'de'\n\
     [train]\nmax_steps = 1\n";
 
+/// What stands in the file that marks a folder into which a command writes.
+const MARK: &str =
+    "A command is writing text into this directory. If it was ended, give it again.\n";
+
 /// Pairs with the reason for which each is removed, or what becomes of its target.
 const PAIRS: [(&str, &str, Result<&str, &str>); 9] = [
     (
@@ -93,6 +97,43 @@ fn pairs_are_repaired_or_removed_for_their_reasons() {
     let report: Value = serde_json::from_str(&sandbox.succeed(&again).0).expect("it is JSON");
     assert_eq!((&report["pairs"], &report["kept"]), (&4.into(), &4.into()));
     assert_eq!(report["repaired"], serde_json::json!({}));
+}
+
+#[test]
+fn a_command_that_was_ended_while_it_wrote_is_given_again() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    sandbox.succeed(&["clean", "c.toml", "--out", "out"]);
+    let names = [
+        "train.en",
+        "train.de",
+        "removed.tsv",
+        "report.html",
+        "report.json",
+    ];
+    let read = |dir: &str| names.map(|name| fs::read(sandbox.path().join(dir).join(name)).ok());
+    let complete = read("out");
+    assert!(complete.iter().all(Option::is_some));
+    let files = |dir: &str| {
+        let files = fs::read_dir(sandbox.path().join(dir)).expect("it is there");
+        files.count()
+    };
+    assert_eq!(files("out"), names.len());
+    fs::create_dir(sandbox.path().join("ended")).expect("it can be made");
+    write(&sandbox, "ended/unfinished", MARK);
+    write(&sandbox, "ended/train.en", "half");
+    write(&sandbox, "ended/train.de.77.tmp", "half");
+    sandbox.succeed(&["clean", "c.toml", "--out", "ended"]);
+    assert!(read("ended") == complete && files("ended") == names.len());
+    // What is not of that command stays, and so does what another one has marked.
+    write(&sandbox, "ended/unfinished", MARK);
+    write(&sandbox, "ended/train.fr", "mine");
+    let message = sandbox.fail(2, &["clean", "c.toml", "--out", "ended"]);
+    assert!(message.contains("`ended` is there already"), "{message}");
+    write(&sandbox, "out/unfinished", "notes of my own");
+    sandbox.fail(2, &["clean", "c.toml", "--out", "out"]);
+    assert!(read("out") == complete && files("out") == names.len() + 1);
+    assert_eq!(files("ended"), 1);
 }
 
 #[test]
@@ -360,21 +401,21 @@ const PROVED: &str = "[data]\ntrain = 'text'\nvalid = 'toy/valid'\nsrc = 'en'\nt
     [train]\nmax_tokens = 256\nmax_steps = 100000\nwarmup_steps = 4000\npatience = 3\n\
     [search]\nbeam_size = 1\nmax_len_ratio = 0.5\n";
 
-/// A text of which a fifth is there twice and a fifth is copies of its sources.
+/// A text of which a fifth is there twice and a fifth has other numbers on each side.
 fn files_to_prove(sandbox: &Sandbox) {
     sandbox.succeed(&["corpus", "mini-en-de", "toy"]);
     let read = |name: &str| fs::read_to_string(sandbox.path().join(name)).expect("it is there");
     let [english, german] = [read("toy/train.en"), read("toy/train.de")];
     let mut sides = [String::new(), String::new()];
     for (index, (src, tgt)) in english.lines().zip(german.lines()).take(300).enumerate() {
-        let pairs = match index % 5 {
-            0 => vec![(src, tgt), (src, tgt)],
-            1 => vec![(src, src)],
-            _ => vec![(src, tgt)],
+        let [src_end, tgt_end] = if index % 5 == 1 {
+            [" 3\n", " 4\n"]
+        } else {
+            ["\n"; 2]
         };
-        for (src, tgt) in pairs {
-            sides[0] += &[src, "\n"].concat();
-            sides[1] += &[tgt, "\n"].concat();
+        for _ in 0..if index % 5 == 0 { 2 } else { 1 } {
+            sides[0] += &[src, src_end].concat();
+            sides[1] += &[tgt, tgt_end].concat();
         }
     }
     write(sandbox, "text.en", &sides[0]);
@@ -430,10 +471,10 @@ fn a_proof_trains_with_and_without_each_group_and_continues_where_it_was_ended()
     let (again, message) = sandbox.succeed(&command);
     assert_eq!(again, printed);
     assert!(
-        message.contains("7 of 8: without-rules, seed 2"),
+        message.contains("8 of 8: without-rules, seed 2"),
         "{message}"
     );
-    assert!(!message.contains("8 of 8"), "{message}");
+    assert!(!message.contains("7 of 8"), "{message}");
     fs::create_dir(sandbox.path().join("begun")).expect("it can be made");
     write(&sandbox, "begun/proof.toml.77.tmp", "half");
     let mut begun = command;
@@ -444,6 +485,14 @@ fn a_proof_trains_with_and_without_each_group_and_continues_where_it_was_ended()
     assert!(!sandbox.path().join("begun/proof.toml.77.tmp").exists());
     assert_eq!(
         fs::read(proof.join("proof.json")).expect("it is there"),
+        bytes
+    );
+    // One training after the other gives the same as several side by side.
+    let mut alone = [&command[..], &["--jobs", "1"]].concat();
+    alone[8] = "alone";
+    assert_eq!(sandbox.succeed(&alone).0, printed);
+    assert_eq!(
+        fs::read(sandbox.path().join("alone/proof.json")).expect("it is there"),
         bytes
     );
     // Another proof has a directory of its own.
@@ -520,6 +569,7 @@ fn a_proof_compares_with_what_another_program_has_cleaned() {
         .filter_map(|text| text["name"].as_str())
         .collect();
     assert_eq!(names, ["cleaned", "as-it-was", "external-1"]);
+    assert_eq!(texts[2]["prefix"], "other");
     // Nothing is cleaned in it, but held-out sentences are not trained on.
     let report: Value =
         serde_json::from_str(&read("proof/external-1/report.json")).expect("it is JSON");
@@ -567,6 +617,8 @@ fn a_held_out_sentence_is_removed_whatever_rules_it_breaks() {
         }
         sandbox.json(&command)["removed"].clone()
     };
+    let report = sandbox.json(&["clean", "c.toml", "--dry-run", "--json"]);
+    assert_eq!(report["removed_by_one"], serde_json::json!({}));
     assert_eq!(removed(&[]), serde_json::json!({"copy": 1}));
     assert_eq!(removed(&["rules"]), serde_json::json!({"test": 1}));
     assert_eq!(removed(&["rules", "held-out"]), serde_json::json!({}));
@@ -585,8 +637,54 @@ fn what_a_group_that_is_left_out_would_remove_stays() {
         (report["kept"].as_u64(), report["repaired"].clone())
     };
     let repaired = serde_json::json!({"html": 1, "mojibake": 1});
+    // No other reason would remove these pairs, but for the one whose target has signs alone.
+    let report = sandbox.json(&["clean", "c.toml", "--dry-run", "--json"]);
+    let mut removed =
+        serde_json::json!({"copy": 1, "duplicate": 1, "no_letters": 1, "numbers": 1, "test": 1});
+    assert_eq!(report["removed"], removed);
+    removed
+        .as_object_mut()
+        .expect("a table")
+        .remove("no_letters");
+    assert_eq!(report["removed_by_one"], removed);
     assert_eq!(kept(&[]), (Some(4), repaired.clone()));
     assert_eq!(kept(&["duplicates"]), (Some(5), repaired.clone()));
     assert_eq!(kept(&["rules", "held-out"]), (Some(8), repaired));
     assert_eq!(kept(&["repairs"]), (Some(4), serde_json::json!({})));
+}
+
+#[test]
+fn trainings_of_a_proof_take_some_minutes() {
+    let sandbox = Sandbox::new();
+    files_to_prove(&sandbox);
+    let command = [
+        "clean",
+        "c.toml",
+        "--prove",
+        "--minutes",
+        "0.1",
+        "--seeds",
+        "1",
+        "--out",
+        "proof",
+        "--json",
+        "--texts",
+        "as-it-was",
+    ];
+    let steps = sandbox.json(&command)["steps"].as_u64();
+    // Some thousand a second would be too many for any machine, and one is none of six seconds.
+    assert!(
+        steps.is_some_and(|steps| steps > 5 && steps < 60_000),
+        "{steps:?}"
+    );
+    // They are not measured again.
+    fs::remove_file(sandbox.path().join("proof/as-it-was/seed-1.txt")).expect("it is there");
+    assert_eq!(sandbox.json(&command)["steps"].as_u64(), steps);
+    let mut other = command;
+    other[4] = "0.2";
+    let message = sandbox.fail(2, &other);
+    assert!(message.contains("begun with another text"), "{message}");
+    other[4] = "0";
+    let message = sandbox.fail(2, &other);
+    assert!(message.contains("0.1 or more"), "{message}");
 }

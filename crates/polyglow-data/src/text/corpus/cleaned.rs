@@ -4,7 +4,8 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Corpus;
-use crate::clean::cleaning::{CleanReport, Cleaning};
+use crate::clean::cleaning::Cleaning;
+use crate::clean::report::CleanReport;
 use crate::error::DataError;
 use crate::pair::Pair;
 

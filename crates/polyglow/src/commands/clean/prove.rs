@@ -6,44 +6,37 @@
 //! the validation set would score too high, and leaving them in would look like a gain.
 
 mod outcome;
+mod texts;
+mod trainings;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use clap::Args;
-use polyglow_data::clean::cleaning::{Cleaning, reasons};
-use polyglow_data::clean::group::Group;
-use polyglow_data::config::{Content, Split, TrainFiles};
+use polyglow_data::clean::cleaning::Cleaning;
+use polyglow_data::config::{Split, TrainFiles};
 use polyglow_data::corpus::{CLEAN_VERSION, Corpus};
 use polyglow_data::file;
-use polyglow_data::lines::Lines;
 use polyglow_metrics::{BleuOptions, Statistics};
-use polyglow_predict::group::alone;
 use polyglow_train::config::Config;
-use polyglow_train::run::{runner, sha256};
-use polyglow_train::tasks::{HeldOut, evaluate};
-use polyglow_train::train::{Ending, Training};
+use polyglow_train::run::sha256;
+use polyglow_train::tasks::HeldOut;
 
 use super::super::counts;
 use super::super::pairs::Pairs;
-use super::{CleanFiles, Report, check_free, finish, look};
-use crate::activity::Pace;
+use super::files::check_free;
+use super::finish;
 use crate::failure::{STOPPED, usage, with_hint};
-use crate::progress::{Progress, Screen};
-use crate::signals::Signals;
-use outcome::{Outcome, Proof, count, print, score};
+use outcome::{Outcome, Proof, print};
+use texts::{TrainingText, open_external, text_name};
+use trainings::steps_in;
 
-/// The share of the pairs that a group has to change for a training without it.
-const MIN_CHANGED_SHARE: f64 = 0.005;
-/// The name of the text that nothing has cleaned.
-const AS_IT_WAS: &str = "as-it-was";
-/// What the names of texts begin with that a group of filters has not touched.
-const WITHOUT: &str = "without-";
 /// The file that says of what a directory is a proof.
 const SETTINGS: &str = "proof.toml";
+/// What its first line begins with.
+const STEPS: &str = "# steps of each training: ";
 
 /// How a proof is made.
 #[derive(Args)]
@@ -56,10 +49,19 @@ pub(super) struct ProveArgs {
     #[arg(long, value_name = "N", default_value = "1000", requires = "prove")]
     #[arg(allow_negative_numbers = true, value_parser = counts())]
     steps: usize,
+    /// Minutes that each training of `--prove` takes about, in place of `--steps`: steps are measured
+    /// on this machine first
+    #[arg(long, value_name = "M", requires = "prove", conflicts_with = "steps")]
+    #[arg(value_parser = minutes)]
+    minutes: Option<f64>,
     /// Trainings of each text in `--prove`, with seeds of their own
     #[arg(long, value_name = "N", default_value = "2", requires = "prove")]
     #[arg(allow_negative_numbers = true, value_parser = counts())]
     seeds: usize,
+    /// Trainings of `--prove` at a time [default: one for each core of a CPU, and one on a GPU]
+    #[arg(long, value_name = "N", requires = "prove")]
+    #[arg(allow_negative_numbers = true, value_parser = counts())]
+    jobs: Option<usize>,
     /// Another cleaning of the text to train on in `--prove`, as `data.train` names files: of another
     /// program, or by hand; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "prove")]
@@ -71,55 +73,54 @@ pub(super) struct ProveArgs {
     texts: Vec<String>,
 }
 
-/// A text to train on.
-struct Variant {
-    /// What it is called in reports, and its directory.
-    name: String,
-    origin: Origin,
-}
-
-/// Where a text to train on comes from.
-enum Origin {
-    /// It is the text of the config without some groups of filters.
-    Without(Vec<Group>),
-    /// Another program has cleaned it.
-    External(PathBuf),
-}
-
 /// What a proof is made of, which is known before anything is computed.
 pub(super) struct Preparation<'a> {
     args: &'a ProveArgs,
     dir: &'a Path,
     config: &'a Config,
+    /// Steps of each training.
+    steps: u64,
     references: Vec<String>,
     bleu: BleuOptions,
 }
 
 impl<'a> Preparation<'a> {
     /// Makes sure that the config can be trained with and scored, and that `dir` is free or has this
-    /// proof. `scores` says which scores decide what is cleaned, too.
+    /// proof. `scores` is all that decides which scores remove pairs, and `held_out` are the sets that
+    /// must not be trained on.
     ///
     /// # Errors
-    /// It cannot, or something else is there (exit code 2); the text cannot be read.
+    /// It cannot, or something else is there (exit code 2); the text cannot be read; a trial step
+    /// fails.
     pub(super) fn new(
         args: &'a ProveArgs,
         dir: &'a Path,
         text: &'a Pairs,
+        held_out: &[Corpus],
         scores: &str,
     ) -> anyhow::Result<Self> {
         let config = check(text)?;
-        let valid = Corpus::open(&config.data, config.content(), Split::Valid)?;
-        let mut hashes = vec![text.corpus.content_hash()?, valid.content_hash()?];
+        let mut hashes = vec![text.corpus.content_hash()?];
+        for corpus in held_out {
+            hashes.push(corpus.content_hash()?);
+        }
         for prefix in &args.compare {
             hashes.push(open_external(config, prefix)?.content_hash()?);
         }
+        let length = match args.minutes {
+            Some(minutes) => format!("{minutes} minutes"),
+            None => format!("{} steps", args.steps),
+        };
         let settings = format!(
-            "# {} steps, text {}, scores {scores}, rules {CLEAN_VERSION}\n{}",
-            args.steps,
+            "# {length}, text {}, scores {scores}, rules {CLEAN_VERSION}\n{}",
             sha256(&hashes.concat()),
             config.to_toml()?
         );
-        begin(dir, &settings)?;
+        let steps = begin(dir, &settings, || match args.minutes {
+            Some(minutes) => steps_in(minutes, args, config),
+            None => Ok(args.steps as u64),
+        })?;
+        let valid = Corpus::open(&config.data, config.content(), Split::Valid)?;
         let pairs = HeldOut::read(&valid)?;
         let references: Vec<String> = pairs.pairs().iter().map(|pair| pair.tgt.clone()).collect();
         let bleu = BleuOptions {
@@ -132,6 +133,7 @@ impl<'a> Preparation<'a> {
             args,
             dir,
             config,
+            steps,
             references,
             bleu,
         })
@@ -149,35 +151,27 @@ impl<'a> Preparation<'a> {
         mut cleaning: Cleaning,
         json: bool,
     ) -> anyhow::Result<u8> {
-        let variants = self.variants(&finish(&cleaning, &text.corpus, None)?)?;
+        let ProveArgs { texts, compare, .. } = self.args;
+        let report = finish(&cleaning, &text.corpus, None)?;
+        let texts = TrainingText::all(&report, &mut cleaning, texts, compare)?;
         let mut pairs = Vec::new();
-        for variant in &variants {
-            let dir = self.dir.join(&variant.name);
-            pairs.push(match &variant.origin {
-                Origin::Without(groups) => {
-                    cleaning.leave_out(groups.iter().copied());
-                    write_text(&dir, &text.corpus, &text.languages, &cleaning)?
-                }
-                Origin::External(prefix) => {
-                    let corpus = open_external(self.config, prefix)?;
-                    let mut cleaning = look(&corpus, held_out)?;
-                    cleaning.leave_out(filters());
-                    write_text(&dir, &corpus, &text.languages, &cleaning)?
-                }
-            });
+        for training_text in &texts {
+            let dir = self.dir.join(&training_text.name);
+            let config = self.config;
+            pairs.push(training_text.write(&dir, text, config, held_out, &mut cleaning)?);
         }
-        let Some(seeds) = self.train(&variants)? else {
+        let Some(seeds) = self.train(&texts)? else {
             tracing::info!("stopped; the same command continues");
             return Ok(STOPPED);
         };
         let mut outcomes: Vec<(Outcome, Statistics)> = Vec::new();
-        for ((variant, pairs), seeds) in variants.iter().zip(pairs).zip(&seeds) {
+        for ((training_text, pairs), seeds) in texts.iter().zip(pairs).zip(&seeds) {
             let cleaned = outcomes.first();
-            let outcome = Outcome::new(&variant.name, pairs, &self.bleu, seeds, cleaned)?;
+            let outcome = Outcome::new(training_text, pairs, &self.bleu, seeds, cleaned)?;
             outcomes.push(outcome);
         }
         let proof = Proof {
-            steps: self.args.steps,
+            steps: self.steps,
             seeds: self.args.seeds,
             pairs: cleaning.report().pairs,
             texts: outcomes.into_iter().map(|(outcome, _)| outcome).collect(),
@@ -193,113 +187,6 @@ impl<'a> Preparation<'a> {
         }
         Ok(0)
     }
-
-    /// The texts to train on: the cleaned one first, the one that nothing has cleaned, one without
-    /// each group that changes enough pairs, and those of `--compare`.
-    ///
-    /// # Errors
-    /// No group changes the text, or a text of `--texts` is none of these (exit code 2).
-    fn variants(&self, report: &Report) -> anyhow::Result<Vec<Variant>> {
-        let without = |name: &str, groups: Vec<Group>| Variant {
-            name: name.to_owned(),
-            origin: Origin::Without(groups),
-        };
-        let groups = groups_that_change(report);
-        ensure!(
-            !groups.is_empty() || !self.args.compare.is_empty(),
-            usage(anyhow!(
-                "there is nothing to prove: no group of filters changes half a percent of this text"
-            ))
-        );
-        let mut compared = vec![without(AS_IT_WAS, filters().collect())];
-        for group in groups {
-            compared.push(without(&format!("{WITHOUT}{}", group.name()), vec![group]));
-        }
-        let requested = &self.args.texts;
-        let names: Vec<&str> = compared.iter().map(|variant| &*variant.name).collect();
-        if let Some(unknown) = requested
-            .iter()
-            .find(|name| !names.contains(&name.as_str()))
-        {
-            let error = anyhow!("`{unknown}` would hardly differ from the cleaned text");
-            let hint = format!("the texts of this proof are {}", names.join(", "));
-            return Err(with_hint(usage(error), hint));
-        }
-        if !requested.is_empty() {
-            compared.retain(|variant| requested.contains(&variant.name));
-        }
-        let mut variants = vec![without("cleaned", Vec::new())];
-        variants.append(&mut compared);
-        for (number, prefix) in (1..).zip(&self.args.compare) {
-            variants.push(Variant {
-                name: format!("external-{number}"),
-                origin: Origin::External(prefix.clone()),
-            });
-        }
-        Ok(variants)
-    }
-
-    /// Trains on all texts with one seed after the other, so that each has been trained on early.
-    /// Returns what BLEU counts in the translations of each seed, for each text; `None` if it was
-    /// interrupted.
-    fn train(&self, variants: &[Variant]) -> anyhow::Result<Option<Vec<Vec<Statistics>>>> {
-        let signals = Signals::install()?;
-        let total = (self.args.seeds * variants.len()) as u64;
-        let mut pace = Pace::from(0);
-        let mut done = 0;
-        let mut seeds: Vec<Vec<Statistics>> = vec![Vec::new(); variants.len()];
-        for seed in 1..=self.args.seeds as u64 {
-            for (variant, seeds) in variants.iter().zip(&mut seeds) {
-                let training = SeedTraining {
-                    proof: self,
-                    dir: self.dir.join(&variant.name),
-                    seed,
-                };
-                done += 1;
-                let earlier = training.earlier()?;
-                let is_new = earlier.is_none();
-                let lines = match earlier {
-                    Some(lines) => Some(lines),
-                    None => training.run(&signals)?,
-                };
-                let Some(lines) = lines else {
-                    return Ok(None);
-                };
-                let counts = count(&self.bleu, &lines, &self.references)?;
-                if is_new {
-                    let score = score(&self.bleu, &counts);
-                    let left = pace.time_left(done, total);
-                    let name = &variant.name;
-                    tracing::info!(
-                        "{done} of {total}: {name}, seed {seed}: {score:.2} BLEU; left {left}"
-                    );
-                } else {
-                    // What was done before says nothing of the pace.
-                    pace = Pace::from(done);
-                }
-                seeds.push(counts);
-            }
-        }
-        Ok(Some(seeds))
-    }
-}
-
-/// Reads the name of a text to compare with.
-fn text_name(name: &str) -> Result<String, String> {
-    let groups = || filters().map(|group| format!("{WITHOUT}{}", group.name()));
-    if name == AS_IT_WAS || groups().any(|group| group == name) {
-        return Ok(name.to_owned());
-    }
-    let names: Vec<String> = groups().collect();
-    Err(format!("the texts are {AS_IT_WAS}, {}", names.join(", ")))
-}
-
-/// Opens a text that another program has cleaned.
-fn open_external(config: &Config, prefix: &Path) -> anyhow::Result<Corpus> {
-    let mut data = config.data.clone();
-    data.train = Some(TrainFiles::One(prefix.to_owned()));
-    data.clean = false;
-    Ok(Corpus::open(&data, Content::PAIRS, Split::Train)?)
 }
 
 /// Returns the config, if it has what a proof needs.
@@ -330,159 +217,47 @@ fn check(text: &Pairs) -> anyhow::Result<&Config> {
     Ok(config)
 }
 
-/// The groups of filters that a proof is about: all but those for held-out sentences, which are in no
-/// text.
-fn filters() -> impl Iterator<Item = Group> {
-    Group::ALL
-        .into_iter()
-        .filter(|group| *group != Group::HeldOut)
-}
-
-/// The groups that change enough pairs for a training without them.
-fn groups_that_change(report: &Report) -> Vec<Group> {
-    let changed = changed(report);
-    let pairs = report.counts.pairs.max(1) as f64;
-    filters()
-        .filter(|group| {
-            let count = changed.get(group).copied().unwrap_or(0);
-            count as f64 >= MIN_CHANGED_SHARE * pairs
-        })
-        .collect()
-}
-
-/// How many pairs each group changes or removes.
-fn changed(report: &Report) -> BTreeMap<Group, u64> {
-    let mut changed: BTreeMap<Group, u64> = BTreeMap::new();
-    for reason in reasons() {
-        let removed = report.counts.removed.get(reason.key).copied();
-        *changed.entry(Group::for_reason(reason)).or_default() += removed.unwrap_or(0);
-    }
-    for (&repair, count) in &report.counts.repaired {
-        let group = match repair {
-            "swapped" => Group::Language,
-            _ => Group::Repairs,
-        };
-        *changed.entry(group).or_default() += count;
-    }
-    changed
+/// Reads a number of minutes.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse::<f64>().ok();
+    let minutes = minutes.filter(|minutes| *minutes >= 0.1 && *minutes <= 1e6);
+    minutes.ok_or_else(|| "give minutes, 0.1 or more".to_owned())
 }
 
 /// Makes the directory of a proof, or makes sure that the proof with these settings was begun there.
+/// Returns the number of steps of its trainings, for which `choose_steps` is called where it begins.
 ///
 /// # Errors
-/// Something else is there (exit code 2).
-fn begin(dir: &Path, settings: &str) -> anyhow::Result<()> {
+/// Something else is there (exit code 2); a file cannot be written; `choose_steps` fails.
+fn begin(
+    dir: &Path,
+    settings: &str,
+    choose_steps: impl FnOnce() -> anyhow::Result<u64>,
+) -> anyhow::Result<u64> {
     let path = dir.join(SETTINGS);
     if path.exists() {
-        if fs::read_to_string(&path)? == settings {
-            return Ok(());
-        }
-        let error = anyhow!(
-            "the proof in `{}` was begun with another text or config, or other options",
-            dir.display()
-        );
-        return Err(with_hint(
-            usage(error),
-            "give another directory with `--out`",
-        ));
+        let text = fs::read_to_string(&path)?;
+        return steps_of(&text, settings).ok_or_else(|| {
+            let error = anyhow!(
+                "the proof in `{}` was begun with another text or config, or other options",
+                dir.display()
+            );
+            with_hint(usage(error), "give another directory with `--out`")
+        });
     }
     file::remove_unfinished(dir, |name| name == SETTINGS)
         .with_context(|| format!("cannot clear `{}`", dir.display()))?;
     check_free(dir)?;
     fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-    file::replace(&path, settings.as_bytes())
-        .with_context(|| format!("cannot write `{}`", path.display()))
+    let steps = choose_steps()?;
+    file::replace(&path, format!("{STEPS}{steps}\n{settings}").as_bytes())
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    Ok(steps)
 }
 
-/// Writes the text of a variant, unless it is there, and returns how many pairs it has.
-fn write_text(
-    dir: &Path,
-    corpus: &Corpus,
-    languages: &[String; 2],
-    cleaning: &Cleaning,
-) -> anyhow::Result<u64> {
-    let pairs = cleaning.report().kept;
-    // The last file that is written.
-    if dir.join("report.json").exists() {
-        return Ok(pairs);
-    }
-    // What a process left that was killed.
-    file::remove_unfinished(dir, |name| {
-        ["train.", "removed.", "report."]
-            .iter()
-            .any(|beginning| name.starts_with(beginning))
-    })
-    .with_context(|| format!("cannot clear `{}`", dir.display()))?;
-    let files = CleanFiles::create(dir, languages)?;
-    finish(cleaning, corpus, Some(files))?;
-    Ok(pairs)
-}
-
-/// A training on one text with one seed.
-struct SeedTraining<'a> {
-    proof: &'a Preparation<'a>,
-    /// Where its text is.
-    dir: PathBuf,
-    seed: u64,
-}
-
-impl SeedTraining<'_> {
-    /// The file of the translations.
-    fn path(&self) -> PathBuf {
-        self.dir.join(format!("seed-{}.txt", self.seed))
-    }
-
-    /// The translations, if an earlier command has made them.
-    fn earlier(&self) -> anyhow::Result<Option<Vec<String>>> {
-        let path = self.path();
-        if !path.exists() {
-            return Ok(None);
-        }
-        let lines: Vec<String> = Lines::open(&path)?.collect::<Result<_, _>>()?;
-        Ok((lines.len() == self.proof.references.len()).then_some(lines))
-    }
-
-    /// Trains, and translates the validation set; `None` if it was interrupted.
-    fn run(&self, signals: &Signals) -> anyhow::Result<Option<Vec<String>>> {
-        let mut progress = Progress::new(Screen::Lines);
-        let run = self.dir.join(format!("run-{}", self.seed));
-        let config = self.config();
-        let mut training = Training::prepare_among(&alone(), config, None, run, &mut progress)?;
-        signals.save_from_now_on();
-        let (ending, _) = training.run(&signals.stop, &mut progress)?;
-        // What follows saves nothing.
-        signals.end_process_from_now_on();
-        drop(progress);
-        if ending == Ending::Stopped {
-            return Ok(None);
-        }
-        let Training { run, plan, .. } = &training;
-        let runner = runner(vec![run.load("last", &plan.device)?], plan)?;
-        let corpus = run.open_set(&plan.config, Split::Valid)?;
-        let tokenizer = self.proof.bleu.tokenizer.clone();
-        let lines = evaluate(&runner, &HeldOut::read(&corpus)?, &tokenizer.into())?.hypotheses;
-        let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
-        let path = self.path();
-        file::replace(&path, text.as_bytes())
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Some(lines))
-    }
-
-    /// The config of the training: the user's, on this text, for fewer steps.
-    fn config(&self) -> Config {
-        let steps = self.proof.args.steps as u64;
-        let mut config = self.proof.config.clone();
-        config.seed = self.seed;
-        config.data.train = Some(TrainFiles::One(self.dir.join("train")));
-        config.data.test = None;
-        let train = &mut config.train;
-        train.max_steps = Some(steps);
-        train.max_epochs = None;
-        train.patience = 0;
-        train.warmup_steps = train.warmup_steps.min(steps.div_ceil(4));
-        train.save_every = train.save_every.min(steps);
-        train.validate_every = steps;
-        train.log_every = steps.div_ceil(5);
-        config
-    }
+/// Reads the number of steps from the file of a proof's settings; `None` if these are others.
+fn steps_of(text: &str, settings: &str) -> Option<u64> {
+    let (first, rest) = text.split_once('\n')?;
+    let steps = first.strip_prefix(STEPS)?.parse().ok()?;
+    (rest == settings).then_some(steps)
 }

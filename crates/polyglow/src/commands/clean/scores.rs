@@ -17,6 +17,8 @@ use crate::commands::pairs::Pairs;
 use crate::commands::uses::check_translates;
 use crate::failure::{usage, with_hint};
 
+/// The checkpoint of a run whose model scores.
+pub(super) const CHECKPOINT: &str = "best";
 /// Pairs that are batched by length and scored together.
 const PORTION: usize = 2048;
 
@@ -56,7 +58,7 @@ pub(super) fn read(path: &Path, num_pairs: u64) -> anyhow::Result<Vec<f32>> {
 /// There is no such run, or it does not translate from the languages of a config's text (exit code 2);
 /// the text cannot be read.
 pub(super) fn compute(run: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::Result<Vec<f32>> {
-    let model = ModelArgs::of_run(run, "best", None);
+    let model = ModelArgs::of_run(run, CHECKPOINT, None);
     let [from, to] = &text.languages;
     // The names of files are no languages for sure.
     let languages = match &text.config {

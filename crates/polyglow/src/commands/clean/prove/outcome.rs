@@ -1,12 +1,13 @@
 //! What trainings with and without each group of filters showed.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use polyglow_metrics::significance::{DEFAULT_BOOTSTRAP_SAMPLES, DEFAULT_SEED, paired_bootstrap};
 use polyglow_metrics::{BleuOptions, Metric, Score, Statistics, segment_statistics};
 use serde::Serialize;
 
-use super::WITHOUT;
+use super::texts::{TrainingText, WITHOUT};
 
 /// The probability below which a difference is called one, of all that are tested together.
 const SIGNIFICANT: f64 = 0.05;
@@ -14,7 +15,7 @@ const SIGNIFICANT: f64 = 0.05;
 /// What all trainings showed.
 #[derive(Serialize)]
 pub(super) struct Proof {
-    pub(super) steps: usize,
+    pub(super) steps: u64,
     pub(super) seeds: usize,
     /// Pairs of the text before it is cleaned.
     pub(super) pairs: u64,
@@ -26,6 +27,9 @@ pub(super) struct Proof {
 #[derive(Serialize)]
 pub(super) struct Outcome {
     name: String,
+    /// The files that another program has written, as `data.train` names them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<PathBuf>,
     /// Pairs of the text.
     pairs: u64,
     /// BLEU on the validation set, for each seed.
@@ -42,7 +46,7 @@ impl Outcome {
     /// Scores the translations of each seed, and compares them with those of the cleaned text, whose
     /// outcome and counts are `cleaned`.
     pub(super) fn new(
-        name: &str,
+        text: &TrainingText,
         pairs: u64,
         bleu: &BleuOptions,
         seeds: &[Statistics],
@@ -66,7 +70,8 @@ impl Outcome {
             }
         }
         let outcome = Self {
-            name: name.to_owned(),
+            name: text.name.clone(),
+            prefix: text.prefix().map(Path::to_owned),
             pairs,
             bleu: scores,
             mean_bleu,
@@ -93,7 +98,7 @@ pub(super) fn count(
     bleu: &BleuOptions,
     lines: &[String],
     references: &[String],
-) -> anyhow::Result<Statistics> {
+) -> polyglow_train::Result<Statistics> {
     Ok(segment_statistics(bleu, lines, &[references.to_vec()])?)
 }
 
@@ -180,9 +185,10 @@ mod tests {
     fn proof(cleaned: [usize; 2], without: [usize; 2]) -> (Proof, String) {
         let bleu = BleuOptions::default();
         let seeds = |wrong: [usize; 2]| wrong.map(|wrong| counts(&bleu, wrong));
-        let cleaned = Outcome::new("cleaned", 9, &bleu, &seeds(cleaned), None).expect("it counts");
+        let [with, without_rules] = ["cleaned", "without-rules"].map(TrainingText::named);
+        let cleaned = Outcome::new(&with, 9, &bleu, &seeds(cleaned), None).expect("it counts");
         let without = seeds(without);
-        let without = Outcome::new("without-rules", 12, &bleu, &without, Some(&cleaned))
+        let without = Outcome::new(&without_rules, 12, &bleu, &without, Some(&cleaned))
             .expect("it counts")
             .0;
         let proof = Proof {

@@ -1,0 +1,126 @@
+//! The reasons for which a pair may be removed, and sets of them.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use crate::clean::cleaner::{DUPLICATE, TEMPLATE};
+use crate::clean::group::Group;
+use crate::clean::held_out::{NEAR_TEST, TEST};
+use crate::clean::lexical::{CUT, JOINED, MISALIGNED};
+use crate::clean::rules::{REPEAT, RULES};
+use crate::example::Reason;
+
+/// The reason of a pair of which a side is in another language.
+pub const LANGUAGE: Reason = Reason {
+    key: "language",
+    title: "with a side in another language",
+};
+
+/// The reason of a pair that scores less than others.
+pub const SCORE: Reason = Reason {
+    key: "score",
+    title: "with a low score",
+};
+
+static REASONS: LazyLock<Vec<Reason>> = LazyLock::new(|| {
+    let rules = RULES.iter().map(|rule| rule.reason);
+    let others = [
+        REPEAT, TEST, NEAR_TEST, DUPLICATE, TEMPLATE, LANGUAGE, MISALIGNED, CUT, JOINED, SCORE,
+    ];
+    rules.chain(others).collect()
+});
+
+/// Returns every reason for which a pair may be removed, in the order in which they are looked for.
+pub fn reasons() -> impl Iterator<Item = Reason> {
+    REASONS.iter().copied()
+}
+
+/// A set of reasons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReasonSet {
+    /// A bit for each of [`reasons`], the lowest for the first.
+    bits: u32,
+}
+
+impl ReasonSet {
+    /// Returns the reasons of a group of filters.
+    pub fn from_groups(groups: &BTreeSet<Group>) -> Self {
+        reasons()
+            .filter(|reason| groups.contains(&Group::for_reason(*reason)))
+            .collect()
+    }
+
+    /// Adds a reason.
+    pub fn insert(&mut self, reason: Reason) {
+        self.bits |= bit(reason);
+    }
+
+    /// Takes a reason out.
+    pub fn remove(&mut self, reason: Reason) {
+        self.bits &= !bit(reason);
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+
+    /// Returns the number of reasons.
+    pub fn len(self) -> usize {
+        self.bits.count_ones() as usize
+    }
+
+    /// Returns the reasons that are not in another set.
+    #[must_use]
+    pub fn without(self, others: Self) -> Self {
+        let bits = self.bits & !others.bits;
+        Self { bits }
+    }
+
+    /// Returns the reason that is looked for first.
+    pub fn first(self) -> Option<Reason> {
+        REASONS.get(self.bits.trailing_zeros() as usize).copied()
+    }
+}
+
+impl Extend<Reason> for ReasonSet {
+    fn extend<I: IntoIterator<Item = Reason>>(&mut self, reasons: I) {
+        for reason in reasons {
+            self.insert(reason);
+        }
+    }
+}
+
+impl FromIterator<Reason> for ReasonSet {
+    fn from_iter<I: IntoIterator<Item = Reason>>(reasons: I) -> Self {
+        let mut set = Self::default();
+        set.extend(reasons);
+        set
+    }
+}
+
+fn bit(reason: Reason) -> u32 {
+    let index = reasons().position(|other| other.key == reason.key);
+    1 << index.expect("every reason is in the list")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_its_reasons_in_the_order_in_which_they_are_looked_for() {
+        let mut set = ReasonSet::default();
+        assert!(set.is_empty() && set.first().is_none());
+        set.extend([SCORE, CUT, LANGUAGE, CUT]);
+        assert_eq!((set.len(), set.first()), (3, Some(LANGUAGE)));
+        let without = set.without(ReasonSet::from_groups(&[Group::Language].into()));
+        assert_eq!((without.len(), without.first()), (2, Some(CUT)));
+        set.remove(CUT);
+        set.remove(CUT);
+        assert_eq!(set, [LANGUAGE, SCORE].into_iter().collect());
+        // Every reason has a bit of its own.
+        let all: ReasonSet = reasons().collect();
+        assert_eq!(all.len(), reasons().count());
+    }
+}

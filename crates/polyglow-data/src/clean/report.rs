@@ -1,0 +1,37 @@
+//! The counts of a cleaning.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::clean::cleaning::Cleaned;
+
+/// How many pairs were changed and removed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CleanReport {
+    /// Pairs that were looked at.
+    pub pairs: u64,
+    /// Pairs that stay.
+    pub kept: u64,
+    /// Pairs that stay and were repaired, by repair; one may have needed several.
+    pub repaired: BTreeMap<&'static str, u64>,
+    /// Pairs that are removed, by the key of the first reason.
+    pub removed: BTreeMap<&'static str, u64>,
+    /// Those among them that no other reason would remove.
+    pub removed_by_one: BTreeMap<&'static str, u64>,
+    /// Of those that are removed because of their language, how many sides are in which.
+    pub languages: BTreeMap<&'static str, u64>,
+    /// The estimated share of the pairs, after the second reading, that are misaligned, cut or
+    /// joined, by the key of the reason; empty if there are too few pairs to say.
+    pub estimates: BTreeMap<&'static str, f64>,
+}
+
+impl CleanReport {
+    /// Counts what was repaired in a pair that stays.
+    pub fn count_repairs(&mut self, cleaned: &Cleaned) {
+        let swapped = cleaned.is_swapped.then_some("swapped");
+        for name in cleaned.repairs.names().chain(swapped) {
+            *self.repaired.entry(name).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The texts that a proof trains on.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{anyhow, ensure};
+use polyglow_data::clean::cleaning::Cleaning;
+use polyglow_data::clean::group::Group;
+use polyglow_data::clean::report::CleanReport;
+use polyglow_data::config::{Content, Split, TrainFiles};
+use polyglow_data::corpus::Corpus;
+use polyglow_train::config::Config;
+
+use super::super::files::CleanFiles;
+use super::super::{Report, finish, show_progress};
+use crate::commands::pairs::Pairs;
+use crate::failure::{usage, with_hint};
+
+/// The share of the pairs that a group has to change for a training without it.
+const MIN_CHANGED_SHARE: f64 = 0.005;
+/// The name of the cleaned text.
+const CLEANED: &str = "cleaned";
+/// The name of the text that nothing has cleaned.
+const AS_IT_WAS: &str = "as-it-was";
+/// What the names of texts begin with that a group of filters has not touched.
+pub(super) const WITHOUT: &str = "without-";
+
+/// A text to train on.
+pub(super) struct TrainingText {
+    /// What it is called in reports, and its directory.
+    pub(super) name: String,
+    origin: Origin,
+}
+
+/// Where a text to train on comes from.
+enum Origin {
+    /// It is the text of the config without some groups of filters.
+    Without(Vec<Group>),
+    /// Another program has cleaned it.
+    External(PathBuf),
+}
+
+impl TrainingText {
+    fn without(name: impl Into<String>, groups: impl IntoIterator<Item = Group>) -> Self {
+        Self {
+            name: name.into(),
+            origin: Origin::Without(groups.into_iter().collect()),
+        }
+    }
+
+    /// Returns the texts to train on: the cleaned one first, the one that nothing has cleaned, one
+    /// without each group that changes enough pairs, and those of other programs. Of the second and
+    /// the third kind only those that are requested by name, unless none is.
+    ///
+    /// # Errors
+    /// No group changes the text, or a text is requested that is none of these (exit code 2).
+    pub(super) fn all(
+        report: &Report,
+        cleaning: &mut Cleaning,
+        requested: &[String],
+        external: &[PathBuf],
+    ) -> anyhow::Result<Vec<Self>> {
+        let groups = groups_that_change(report, cleaning);
+        ensure!(
+            !groups.is_empty() || !external.is_empty(),
+            usage(anyhow!(
+                "there is nothing to prove: no group of filters changes half a percent of this text"
+            ))
+        );
+        let mut compared = vec![Self::without(AS_IT_WAS, filters())];
+        for group in groups {
+            compared.push(Self::without(without_group(group), [group]));
+        }
+        let names: Vec<&str> = compared.iter().map(|text| &*text.name).collect();
+        let is_unknown = |name: &&String| !names.contains(&name.as_str());
+        if let Some(unknown) = requested.iter().find(is_unknown) {
+            let error = anyhow!("`{unknown}` would hardly differ from the cleaned text");
+            let hint = format!("the texts of this proof are {}", names.join(", "));
+            return Err(with_hint(usage(error), hint));
+        }
+        if !requested.is_empty() {
+            compared.retain(|text| requested.contains(&text.name));
+        }
+        let mut texts = vec![Self::without(CLEANED, [])];
+        texts.append(&mut compared);
+        for (number, prefix) in (1..).zip(external) {
+            texts.push(Self {
+                name: format!("external-{number}"),
+                origin: Origin::External(prefix.clone()),
+            });
+        }
+        Ok(texts)
+    }
+
+    /// Makes a text of a name, whatever it is made of.
+    #[cfg(test)]
+    pub(super) fn named(name: &str) -> Self {
+        Self::without(name, [])
+    }
+
+    /// Returns the file that a text of another program was read from, as `data.train` names it.
+    pub(super) fn prefix(&self) -> Option<&Path> {
+        match &self.origin {
+            Origin::Without(_) => None,
+            Origin::External(prefix) => Some(prefix),
+        }
+    }
+
+    /// Writes the text into a directory, unless it is there, and returns how many pairs it has.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub(super) fn write(
+        &self,
+        dir: &Path,
+        text: &Pairs,
+        config: &Config,
+        held_out: &[Corpus],
+        cleaning: &mut Cleaning,
+    ) -> anyhow::Result<u64> {
+        match &self.origin {
+            Origin::Without(groups) => {
+                cleaning.leave_out(groups.iter().copied());
+                write(dir, &text.corpus, &text.languages, cleaning)
+            }
+            Origin::External(prefix) => {
+                let corpus = open_external(config, prefix)?;
+                let cleaning =
+                    show_progress(|progress| Cleaning::for_held_out(&corpus, held_out, progress))?;
+                write(dir, &corpus, &text.languages, &cleaning)
+            }
+        }
+    }
+}
+
+/// Writes a text without what is removed from it, unless it is there, and returns how many pairs
+/// stay.
+fn write(
+    dir: &Path,
+    corpus: &Corpus,
+    languages: &[String; 2],
+    cleaning: &Cleaning,
+) -> anyhow::Result<u64> {
+    let pairs = cleaning.report().kept;
+    if CleanFiles::are_complete(dir) {
+        return Ok(pairs);
+    }
+    let files = CleanFiles::begin(dir, languages)?;
+    finish(cleaning, corpus, Some(files))?;
+    Ok(pairs)
+}
+
+/// Opens a text that another program has cleaned.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn open_external(config: &Config, prefix: &Path) -> anyhow::Result<Corpus> {
+    let mut data = config.data.clone();
+    data.train = Some(TrainFiles::One(prefix.to_owned()));
+    data.clean = false;
+    Ok(Corpus::open(&data, Content::PAIRS, Split::Train)?)
+}
+
+/// Reads the name of a text to compare with.
+pub(super) fn text_name(name: &str) -> Result<String, String> {
+    let mut names = vec![AS_IT_WAS.to_owned()];
+    names.extend(filters().map(without_group));
+    if names.iter().any(|known| known == name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("the texts are {}", names.join(", ")))
+}
+
+/// The name of the text that a group has not touched.
+fn without_group(group: Group) -> String {
+    format!("{WITHOUT}{}", group.name())
+}
+
+/// The groups of filters that a proof is about: all but those for held-out sentences, which are in no
+/// text.
+fn filters() -> impl Iterator<Item = Group> {
+    Group::ALL
+        .into_iter()
+        .filter(|group| *group != Group::HeldOut)
+}
+
+/// Returns the groups that change enough pairs for a training without them: what another group would
+/// take in their place does not count. `report` is that of the whole cleaning.
+fn groups_that_change(report: &Report, cleaning: &mut Cleaning) -> Vec<Group> {
+    let CleanReport {
+        pairs,
+        kept,
+        repaired,
+        ..
+    } = &report.counts;
+    let mut groups = Vec::new();
+    for group in filters() {
+        cleaning.leave_out([group]);
+        let brought_back = cleaning.report().kept - kept;
+        let changed: u64 = repaired
+            .iter()
+            .filter(|(repair, _)| group_of(repair) == group)
+            .map(|(_, count)| count)
+            .sum();
+        if (brought_back + changed) as f64 >= MIN_CHANGED_SHARE * (*pairs).max(1) as f64 {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+/// The group that makes a repair.
+fn group_of(repair: &str) -> Group {
+    match repair {
+        "swapped" => Group::Language,
+        _ => Group::Repairs,
+    }
+}
