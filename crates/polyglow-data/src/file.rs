@@ -6,7 +6,7 @@
 //! user gives, which may be a link or a pipe.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Links that a path leads through at most, as on Linux.
@@ -43,7 +43,7 @@ impl NewFile {
         })
     }
 
-    /// The open file, for writing and seeking: `&File` implements both.
+    /// The open file, for writing and seeking: `&File` implements both, and so does this type.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -84,6 +84,22 @@ impl NewFile {
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         io::copy(&mut content, &mut file)?;
         file.sync_all()
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for NewFile {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        self.file.seek(position)
     }
 }
 

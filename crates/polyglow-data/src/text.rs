@@ -13,6 +13,8 @@ pub mod lines;
 #[cfg(feature = "training")]
 pub mod ngram;
 pub mod pair;
+#[cfg(feature = "training")]
+pub mod pair_files;
 pub mod pair_tags;
 pub mod script;
 pub mod special;

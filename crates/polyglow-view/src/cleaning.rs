@@ -61,14 +61,14 @@ fn removed(report: &CleanReport) -> Markup {
             p { "Nothing." }
         } @else {
             table {
-                thead { tr { th scope="col" { "reason" } th scope="col" { "pairs" } th scope="col" { "share" } th scope="col" { "no other reason" } th {} th {} } }
+                thead { tr { th scope="col" { "reason" } th scope="col" { "pairs" } th scope="col" { "share" } th scope="col" { "no other filter" } th {} th {} } }
                 tbody {
                     @for (reason, count) in counted {
                         tr {
                             th scope="row" { a href={ "#" (reason.key) } { (reason.key) } }
                             td { (count) }
                             td { (percent(count, report.pairs)) }
-                            td { (report.removed_by_one.get(reason.key).copied().unwrap_or(0)) }
+                            td { (report.removed_by_one_group.get(reason.key).copied().unwrap_or(0)) }
                             td.bar { div style={ "width: " (100 * count / most) "%" } {} }
                             td.title { "pairs " (reason.title) }
                         }
@@ -76,8 +76,8 @@ fn removed(report: &CleanReport) -> Markup {
                 }
             }
             p.note {
-                "A pair is counted at the first reason that holds, and once more where no other does. "
-                "All pairs are in removed.tsv."
+                "A pair is counted at its first reason. \"No other filter\" counts those of these pairs that "
+                "only filters of the same group remove. Every removed pair is in removed.tsv."
             }
         }
         @for (key, share) in &report.estimates {
@@ -156,7 +156,7 @@ mod tests {
             kept: 150,
             repaired: BTreeMap::from([("html", 7)]),
             removed: BTreeMap::from([("copy", 40), ("language", 10)]),
-            removed_by_one: BTreeMap::from([("copy", 33)]),
+            removed_by_one_group: BTreeMap::from([("copy", 33)]),
             languages: BTreeMap::from([("fra", 8), ("nld", 9)]),
             estimates: BTreeMap::from([("cut", 0.032)]),
         };

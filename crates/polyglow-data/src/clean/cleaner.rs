@@ -107,13 +107,13 @@ impl Cleaner {
         let Inspected { reasons, forms, .. } = inspected;
         let mut reasons = *reasons;
         if reasons.is_empty() {
-            reasons.extend(self.repeats(index, forms));
+            reasons.extend(self.find_repeat(index, forms));
         }
         reasons
     }
 
-    /// Says of which kind a pair is that repeats an earlier one; `None` if it does not.
-    fn repeats(&mut self, index: u64, forms: &[String; 2]) -> Option<Reason> {
+    /// Returns [`DUPLICATE`] or [`TEMPLATE`] if a pair repeats earlier ones, and remembers the pair.
+    fn find_repeat(&mut self, index: u64, forms: &[String; 2]) -> Option<Reason> {
         let first = *self.seen.entry(hash_pair(forms)).or_insert(index);
         if first != index {
             self.duplicates.push(Duplicate { index, first });

@@ -1,7 +1,7 @@
 //! Says of every pair of a corpus whether it stays, in three readings of it.
 //!
-//! Of each pair eight bytes are kept between readings, and of the corpus a sample from which languages
-//! and translations are learned: memory grows with hashes alone.
+//! Of each pair eight bytes are kept between readings, and a hash of those that stay; of the corpus a
+//! sample, from which languages and translations are learned.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -46,7 +46,8 @@ pub struct Cleaning {
     ignored: ReasonSet,
     /// The number of the first pair of each part of the corpus.
     starts: Vec<u64>,
-    languages: BTreeMap<&'static str, u64>,
+    /// The languages of foreign sides, to which [`Fate::language`] is an index.
+    languages: Vec<&'static str>,
     estimates: BTreeMap<&'static str, f64>,
     /// What was learned of the languages of both sides; `None` of too few pairs.
     own_languages: Option<OwnLanguages>,
@@ -59,8 +60,10 @@ pub struct Cleaning {
 struct Fate {
     /// Whether its sides stand on the wrong sides.
     is_swapped: bool,
+    /// The language of a side that is foreign, if one is.
+    language: u8,
     /// Why it is to be removed: all reasons, of which the first is the one that counts. Empty if it
-    /// stays. What repeats another pair is only compared if nothing else is wrong with it.
+    /// stays. Duplicates are looked for only among pairs without another reason.
     reasons: ReasonSet,
 }
 
@@ -154,7 +157,7 @@ impl Cleaning {
             left_out: BTreeSet::new(),
             ignored: ReasonSet::default(),
             starts: Vec::new(),
-            languages: BTreeMap::new(),
+            languages: Vec::new(),
             estimates: BTreeMap::new(),
             own_languages: None,
             lexical: None,
@@ -187,8 +190,8 @@ impl Cleaning {
             for (index, inspected) in (start..).zip(inspected) {
                 let reasons = self.cleaner.admit(index, &inspected);
                 self.fates.push(Fate {
-                    is_swapped: false,
                     reasons,
+                    ..Fate::default()
                 });
                 if reasons.is_empty() {
                     sample.offer(index, inspected.pair);
@@ -215,16 +218,25 @@ impl Cleaning {
                     Judgment::Swapped if stays => self.fates[index] = self.swap(index as u64, pair),
                     Judgment::Own | Judgment::Swapped => {}
                     Judgment::Foreign { code, .. } => {
-                        self.fates[index].reasons.insert(LANGUAGE);
-                        if stays {
-                            let language = code.unwrap_or("the other side's");
-                            *self.languages.entry(language).or_default() += 1;
-                        }
+                        let language = self.index_of_language(code.unwrap_or("the other side's"));
+                        let fate = &mut self.fates[index];
+                        fate.language = language;
+                        fate.reasons.insert(LANGUAGE);
                     }
                 }
             }
         })?;
         Ok(())
+    }
+
+    /// Returns the index of a language, which is added if it is new.
+    fn index_of_language(&mut self, code: &'static str) -> u8 {
+        let index = self.languages.iter().position(|known| *known == code);
+        let index = index.unwrap_or_else(|| {
+            self.languages.push(code);
+            self.languages.len() - 1
+        });
+        u8::try_from(index).expect("fewer than 256 languages are known")
     }
 
     /// Exchanges the sides of a pair, which may then repeat another one.
@@ -237,6 +249,7 @@ impl Cleaning {
         Fate {
             is_swapped: true,
             reasons: self.cleaner.admit(index, &inspected),
+            ..Fate::default()
         }
     }
 
@@ -326,6 +339,7 @@ impl Cleaning {
         Fate {
             is_swapped: fate.is_swapped && !self.left_out.contains(&Group::Language),
             reasons: fate.reasons.without(self.ignored),
+            ..fate
         }
     }
 
@@ -379,21 +393,24 @@ impl Cleaning {
             pairs: self.fates.len() as u64,
             ..CleanReport::default()
         };
-        if !self.left_out.contains(&Group::Language) {
-            report.languages = self.languages.clone();
-        }
         if !self.left_out.contains(&Group::Meaning) {
             report.estimates = self.estimates.clone();
         }
         for index in 0..report.pairs {
-            let reasons = self.fate(index).reasons;
+            let Fate {
+                language, reasons, ..
+            } = self.fate(index);
             let Some(reason) = reasons.first() else {
                 report.kept += 1;
                 continue;
             };
             *report.removed.entry(reason.key).or_default() += 1;
-            if reasons.len() == 1 {
-                *report.removed_by_one.entry(reason.key).or_default() += 1;
+            if reasons.has_one_group() {
+                *report.removed_by_one_group.entry(reason.key).or_default() += 1;
+            }
+            if reason == LANGUAGE {
+                let code = self.languages[usize::from(language)];
+                *report.languages.entry(code).or_default() += 1;
             }
         }
         report

@@ -30,6 +30,13 @@ static REASONS: LazyLock<Vec<Reason>> = LazyLock::new(|| {
     rules.chain(others).collect()
 });
 
+/// The reasons of the group of each reason, in the order of [`reasons`].
+static GROUPS: LazyLock<Vec<ReasonSet>> = LazyLock::new(|| {
+    reasons()
+        .map(|reason| ReasonSet::from_groups(&BTreeSet::from([Group::for_reason(reason)])))
+        .collect()
+});
+
 /// Returns every reason for which a pair may be removed, in the order in which they are looked for.
 pub fn reasons() -> impl Iterator<Item = Reason> {
     REASONS.iter().copied()
@@ -43,7 +50,7 @@ pub struct ReasonSet {
 }
 
 impl ReasonSet {
-    /// Returns the reasons of a group of filters.
+    /// Returns the reasons of some groups of filters.
     pub fn from_groups(groups: &BTreeSet<Group>) -> Self {
         reasons()
             .filter(|reason| groups.contains(&Group::for_reason(*reason)))
@@ -65,9 +72,10 @@ impl ReasonSet {
         self.bits == 0
     }
 
-    /// Returns the number of reasons.
-    pub fn len(self) -> usize {
-        self.bits.count_ones() as usize
+    /// Returns whether there are reasons, all of one group of filters.
+    pub fn has_one_group(self) -> bool {
+        let group = GROUPS.get(self.bits.trailing_zeros() as usize);
+        group.is_some_and(|group| self.without(*group).is_empty())
     }
 
     /// Returns the reasons that are not in another set.
@@ -112,15 +120,25 @@ mod tests {
     fn a_set_has_its_reasons_in_the_order_in_which_they_are_looked_for() {
         let mut set = ReasonSet::default();
         assert!(set.is_empty() && set.first().is_none());
+        assert!(!set.has_one_group());
         set.extend([SCORE, CUT, LANGUAGE, CUT]);
-        assert_eq!((set.len(), set.first()), (3, Some(LANGUAGE)));
+        assert_eq!((set.has_one_group(), set.first()), (false, Some(LANGUAGE)));
         let without = set.without(ReasonSet::from_groups(&[Group::Language].into()));
-        assert_eq!((without.len(), without.first()), (2, Some(CUT)));
+        assert_eq!(without, [CUT, SCORE].into_iter().collect());
+        let meanings: ReasonSet = [JOINED, CUT].into_iter().collect();
+        assert_eq!(
+            (meanings.has_one_group(), meanings.first()),
+            (true, Some(CUT))
+        );
         set.remove(CUT);
         set.remove(CUT);
         assert_eq!(set, [LANGUAGE, SCORE].into_iter().collect());
         // Every reason has a bit of its own.
-        let all: ReasonSet = reasons().collect();
-        assert_eq!(all.len(), reasons().count());
+        let mut all: ReasonSet = reasons().collect();
+        for reason in reasons() {
+            assert_eq!(all.first(), Some(reason));
+            all.remove(reason);
+        }
+        assert!(all.is_empty());
     }
 }

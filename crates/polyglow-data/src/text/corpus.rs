@@ -27,6 +27,7 @@ mod text;
 mod tmx;
 
 use cleaned::{CleanPart, CleanText};
+pub use files::has_both_sides;
 use files::{alignment_file, existing, parallel_source, plain_or_compressed, with_ending};
 pub(crate) use files::{compressed_names, is_tsv};
 pub use images::{read_image, read_images};
@@ -36,7 +37,7 @@ use part::{Alignments, Source, TextHasher};
 pub use sample::Sample;
 
 /// The version of what `data.clean` does: ids that were made by another one are made again.
-pub const CLEAN_VERSION: u32 = 2;
+pub const CLEAN_VERSION: u32 = 3;
 
 /// The text of one split: its files exist, but are not yet read. Embedded corpora and images are
 /// held in memory.

@@ -12,12 +12,13 @@ use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::file;
 use polyglow_data::lines::Lines;
+use polyglow_data::pair_files::PairFormat;
 use polyglow_predict::group::alone;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, sha256};
 
 use super::clean;
-use super::clean::files::CleanFiles;
+use super::clean::files::{CleanFiles, Form};
 use super::config::ConfigArgs;
 use super::model::{LanguageArgs, ModelArgs};
 use super::train::{TrainArgs, train};
@@ -388,7 +389,11 @@ fn clean_pairs(
     let [src, tgt] = &raw.paths;
     let corpus = Corpus::from_files(src, tgt)?;
     let held_out = held_out(&config.data, Content::PAIRS)?;
-    let files = CleanFiles::create(&args.out, languages)?;
+    let form = Form {
+        languages,
+        format: PairFormat::default(),
+    };
+    let files = CleanFiles::create(&args.out, &form)?;
     let report = clean::clean(&corpus, &held_out, files)?;
     Ok(clean::print(&mut io::stdout().lock(), &report)?)
 }

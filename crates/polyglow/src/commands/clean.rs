@@ -2,6 +2,7 @@
 
 mod explain;
 pub(super) mod files;
+mod mark;
 mod prove;
 mod scores;
 
@@ -18,6 +19,7 @@ use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
+use polyglow_data::pair_files::PairFormat;
 use polyglow_train::run::{RunDirectory, sha256};
 use polyglow_view::cleaning::RemovedPair;
 use serde::Serialize;
@@ -27,7 +29,7 @@ use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 use explain::LinePosition;
-use files::CleanFiles;
+use files::{CleanFiles, Form, STEM};
 use prove::{Preparation, ProveArgs};
 
 /// Samples of each reason in the report.
@@ -40,11 +42,16 @@ const PRINTED: usize = 3;
 pub(crate) struct CleanArgs {
     #[command(flatten)]
     text: PairsArgs,
-    /// Directory to write to, which is not there yet: `train` with the endings of the languages,
-    /// `removed.tsv`, `report.json` and `report.html`; with `--prove` a folder with these and runs for
-    /// each text
+    /// Directory to write to, which is empty or not there yet: `train` with the endings of the
+    /// languages, `removed.tsv`, `report.json` and `report.html`; with `--prove` a folder with these
+    /// and runs for each text
     #[arg(long, value_name = "DIR", required_unless_present_any = ["dry_run", "explain"])]
     out: Option<PathBuf>,
+    /// The form of the files to write: `lines`, `tsv` or `tmx`, each also with `.gz` or `.zst` behind
+    /// it, or `zip`, an archive as OPUS has them
+    #[arg(long, value_name = "FORM", default_value = "lines", requires = "out")]
+    #[arg(conflicts_with = "prove")]
+    format: PairFormat,
     /// Write nothing, and say what would be removed
     #[arg(long)]
     dry_run: bool,
@@ -77,6 +84,9 @@ pub(crate) struct CleanArgs {
 
 impl CleanArgs {
     /// All that decides which scores remove pairs, as text.
+    ///
+    /// # Errors
+    /// The file of scores or the run of the model cannot be read.
     fn score_settings(&self) -> anyhow::Result<String> {
         let decided_by = match (&self.scores, &self.score) {
             (Some(path), _) => sha256(&Corpus::open_text("--scores", path)?.hashes()?.whole),
@@ -86,7 +96,10 @@ impl CleanArgs {
             }
             (None, None) => String::new(),
         };
-        Ok(format!("{:?} {decided_by}", self.keep))
+        Ok(match self.keep {
+            Some(keep) => format!("{keep} {decided_by}"),
+            None => "none".to_owned(),
+        })
     }
 }
 
@@ -104,25 +117,37 @@ pub(super) struct Report {
 /// that is worth. Returns the exit code.
 ///
 /// # Errors
-/// The config is wrong, its text has no pairs, or there is something at `--out` already (exit code
-/// 2); a file cannot be read or written.
+/// The config is wrong, its text has no pairs, scores do not fit it, or there is something at `--out`
+/// already (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     let text = args.text.open_uncleaned("clean")?;
     check_languages(&text)?;
     let out = args.out.as_deref().filter(|_| !args.dry_run);
+    let form = Form {
+        languages: &text.languages,
+        format: args.format,
+    };
     if let Some(dir) = out.filter(|_| !args.proof.prove) {
         // Before the work.
-        CleanFiles::make_room(dir, &text.languages)?;
+        CleanFiles::clear_unfinished(dir, &form)?;
     }
     let held_out = match &text.config {
         Some(config) => held_out(&config.data, Content::PAIRS)?,
         None => Vec::new(),
     };
-    let scores = args.score_settings()?;
-    let proof = out
-        .filter(|_| args.proof.prove)
-        .map(|dir| Preparation::new(&args.proof, dir, &text, &held_out, &scores))
-        .transpose()?;
+    let proof = match out.filter(|_| args.proof.prove) {
+        Some(dir) => {
+            let scores = args.score_settings()?;
+            Some(Preparation::new(
+                &args.proof,
+                dir,
+                &text,
+                &held_out,
+                &scores,
+            )?)
+        }
+        None => None,
+    };
     let mut cleaning = look(&text.corpus, &held_out)?;
     if let Some(keep) = args.keep {
         let scores = match (&args.scores, &args.score) {
@@ -147,9 +172,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     if let Some(proof) = proof {
         return proof.prove(&text, &held_out, cleaning, args.json);
     }
-    let output = out
-        .map(|dir| CleanFiles::begin(dir, &text.languages))
-        .transpose()?;
+    let output = out.map(|dir| CleanFiles::begin(dir, &form)).transpose()?;
     let report = finish(&cleaning, &text.corpus, output)?;
     let mut stdout = io::stdout().lock();
     if args.json {
@@ -159,13 +182,16 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     }
     print(&mut stdout, &report)?;
     if let Some(dir) = out {
-        let prefix = dir.join("train");
-        tracing::info!("train on it: --set data.train={}", prefix.display());
+        let path = dir.join(args.format.config_name(STEM));
+        tracing::info!("train on it: --set data.train={}", path.display());
     }
     Ok(0)
 }
 
 /// Reads the name of a group of filters.
+///
+/// # Errors
+/// There is no such group.
 fn group(name: &str) -> Result<Group, String> {
     Group::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = Group::ALL.into_iter().map(Group::name).collect();
@@ -186,6 +212,9 @@ pub(super) fn clean(
 }
 
 /// Writes what stays of a corpus to files, if there are some, and returns what was done.
+///
+/// # Errors
+/// The corpus cannot be read, or a file cannot be written.
 fn finish(
     cleaning: &Cleaning,
     corpus: &Corpus,
@@ -201,11 +230,17 @@ fn finish(
 }
 
 /// Looks at all pairs of a corpus, and shows how far it is.
+///
+/// # Errors
+/// The corpora cannot be read.
 fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Cleaning> {
     show_progress(|progress| Cleaning::of(corpus, held_out, progress))
 }
 
 /// Shows how far the readings of a text are.
+///
+/// # Errors
+/// Those of `read`.
 fn show_progress(
     read: impl FnOnce(&mut dyn FnMut(Reading, u64)) -> Result<Cleaning, DataError>,
 ) -> anyhow::Result<Cleaning> {

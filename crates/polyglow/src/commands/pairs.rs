@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::compression::plain_name;
-use polyglow_data::config::{Content, Split};
-use polyglow_data::corpus::Corpus;
+use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
+use polyglow_data::corpus::{Corpus, has_both_sides};
 use polyglow_train::config::Config;
 
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 
-/// Which parallel text to read: the training text of a config, or two files.
+/// Which parallel text to read: the training text of a config, two files, or one with both sides.
 #[derive(Args)]
 pub(super) struct PairsArgs {
     /// The config whose training text is read, a TOML file
-    #[arg(required_unless_present = "src")]
+    #[arg(required_unless_present_any = ["src", "pairs"])]
     config: Option<PathBuf>,
     /// Override a key of the config, as in `data.max_examples=1000`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "config")]
@@ -26,6 +26,17 @@ pub(super) struct PairsArgs {
     /// The target side
     #[arg(long, value_name = "FILE", requires = "src")]
     tgt: Option<PathBuf>,
+    /// One file with both sides, in place of a config: TSV, a translation memory (TMX), or a zip
+    /// archive as OPUS has them
+    #[arg(long, value_name = "FILE", requires = "from", requires = "to")]
+    #[arg(conflicts_with_all = ["config", "src"])]
+    pairs: Option<PathBuf>,
+    /// Language of the source side of `--pairs`, as the file names it: `en`
+    #[arg(long, value_name = "LANGUAGE", requires = "pairs")]
+    from: Option<String>,
+    /// Language of its target side
+    #[arg(long, value_name = "LANGUAGE", requires = "pairs")]
+    to: Option<String>,
 }
 
 /// Parallel text, and what is known of it.
@@ -56,7 +67,12 @@ impl PairsArgs {
     }
 
     fn open_with(&self, command: &str, change: impl FnOnce(&mut Config)) -> anyhow::Result<Pairs> {
+        if let (Some(path), Some(from), Some(to)) = (&self.pairs, &self.from, &self.to) {
+            return open_one(path, [from, to]);
+        }
         if let (Some(src), Some(tgt)) = (&self.src, &self.tgt) {
+            check_has_one_side(src)?;
+            check_has_one_side(tgt)?;
             return Ok(Pairs {
                 config: None,
                 corpus: Corpus::from_files(src, tgt)?,
@@ -64,7 +80,9 @@ impl PairsArgs {
             });
         }
         let Some(path) = &self.config else {
-            return Err(usage(anyhow!("give a config, or `--src` and `--tgt`")));
+            return Err(usage(anyhow!(
+                "give a config, `--src` and `--tgt`, or `--pairs`"
+            )));
         };
         let mut config = Config::load(path, &self.overrides)?;
         change(&mut config);
@@ -82,6 +100,48 @@ impl PairsArgs {
             corpus,
         })
     }
+}
+
+/// Opens a file with both sides.
+///
+/// # Errors
+/// Its name has not the ending of such a file, or the file has not these languages (exit code 2); it is
+/// missing.
+fn open_one(path: &Path, [from, to]: [&String; 2]) -> anyhow::Result<Pairs> {
+    if !has_both_sides(path) {
+        let error = anyhow!(
+            "`--pairs {}`: the ending of a file with both sides is `.tsv`, `.tmx` or `.zip`",
+            path.display()
+        );
+        return Err(with_hint(
+            usage(error),
+            "give two files with `--src` and `--tgt`",
+        ));
+    }
+    let data = DataConfig {
+        train: Some(TrainFiles::One(path.to_owned())),
+        src: Some(from.clone()),
+        tgt: Some(to.clone()),
+        ..DataConfig::default()
+    };
+    Ok(Pairs {
+        config: None,
+        corpus: Corpus::open(&data, Content::PAIRS, Split::Train)?,
+        languages: [from.clone(), to.clone()],
+    })
+}
+
+/// Makes sure that a file is not one with both sides, whose lines would be taken for sentences.
+///
+/// # Errors
+/// It is (exit code 2).
+fn check_has_one_side(path: &Path) -> anyhow::Result<()> {
+    if !has_both_sides(path) {
+        return Ok(());
+    }
+    let error = anyhow!("`{}` has both sides of a text", path.display());
+    let hint = "give it with `--pairs FILE --from en --to de`, in place of `--src` and `--tgt`";
+    Err(with_hint(usage(error), hint))
 }
 
 /// Returns the endings of two files, which are usually their languages; `src` and `tgt` if they are

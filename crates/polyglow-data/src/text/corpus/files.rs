@@ -39,6 +39,12 @@ pub(crate) fn is_tsv(path: &Path) -> bool {
     Form::from_path(path) == Form::Tsv
 }
 
+/// Whether `path` is, by its name, a file with both sides of a text: TSV, a translation memory, or an
+/// archive in Moses format.
+pub fn has_both_sides(path: &Path) -> bool {
+    Form::from_path(path) != Form::TwoFiles
+}
+
 /// Finds the files of the parallel text at `path`.
 ///
 /// # Errors

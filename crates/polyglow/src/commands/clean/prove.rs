@@ -1,4 +1,5 @@
-//! `--prove`: what each group of filters is worth, in BLEU, by training with and without it, and on other cleanings.
+//! `--prove`: what each group of filters is worth, in BLEU, by training with and without it, and on
+//! other cleanings.
 //!
 //! Every training has the same config and the same number of steps; only its text differs. In the end it
 //! translates the validation set, and translations are compared by paired bootstrap resampling
@@ -26,11 +27,11 @@ use polyglow_train::tasks::HeldOut;
 
 use super::super::counts;
 use super::super::pairs::Pairs;
-use super::files::check_free;
 use super::finish;
+use super::mark::check_free;
 use crate::failure::{STOPPED, usage, with_hint};
 use outcome::{Outcome, Proof, print};
-use texts::{TrainingText, open_external, text_name};
+use texts::{TrainingText, open_external, parse_text_name};
 use trainings::steps_in;
 
 /// The file that says of what a directory is a proof.
@@ -69,7 +70,7 @@ pub(super) struct ProveArgs {
     /// Train on these texts alone in `--prove`, beside the cleaned one and those of `--compare`:
     /// `as-it-was`, `without-GROUP`; separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "prove")]
-    #[arg(value_parser = text_name)]
+    #[arg(value_parser = parse_text_name)]
     texts: Vec<String>,
 }
 
@@ -116,7 +117,7 @@ impl<'a> Preparation<'a> {
             sha256(&hashes.concat()),
             config.to_toml()?
         );
-        let steps = begin(dir, &settings, || match args.minutes {
+        let steps = open_proof(dir, &settings, || match args.minutes {
             Some(minutes) => steps_in(minutes, args, config),
             None => Ok(args.steps as u64),
         })?;
@@ -218,6 +219,9 @@ fn check(text: &Pairs) -> anyhow::Result<&Config> {
 }
 
 /// Reads a number of minutes.
+///
+/// # Errors
+/// It is none, or less than a tenth.
 fn minutes(text: &str) -> Result<f64, String> {
     let minutes = text.parse::<f64>().ok();
     let minutes = minutes.filter(|minutes| *minutes >= 0.1 && *minutes <= 1e6);
@@ -229,7 +233,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// Something else is there (exit code 2); a file cannot be written; `choose_steps` fails.
-fn begin(
+fn open_proof(
     dir: &Path,
     settings: &str,
     choose_steps: impl FnOnce() -> anyhow::Result<u64>,
@@ -237,7 +241,7 @@ fn begin(
     let path = dir.join(SETTINGS);
     if path.exists() {
         let text = fs::read_to_string(&path)?;
-        return steps_of(&text, settings).ok_or_else(|| {
+        return parse_steps(&text, settings).ok_or_else(|| {
             let error = anyhow!(
                 "the proof in `{}` was begun with another text or config, or other options",
                 dir.display()
@@ -256,7 +260,7 @@ fn begin(
 }
 
 /// Reads the number of steps from the file of a proof's settings; `None` if these are others.
-fn steps_of(text: &str, settings: &str) -> Option<u64> {
+fn parse_steps(text: &str, settings: &str) -> Option<u64> {
     let (first, rest) = text.split_once('\n')?;
     let steps = first.strip_prefix(STEPS)?.parse().ok()?;
     (rest == settings).then_some(steps)

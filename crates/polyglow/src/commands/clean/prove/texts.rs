@@ -1,5 +1,6 @@
 //! The texts that a proof trains on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, ensure};
@@ -8,9 +9,10 @@ use polyglow_data::clean::group::Group;
 use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::{Content, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
+use polyglow_data::pair_files::PairFormat;
 use polyglow_train::config::Config;
 
-use super::super::files::CleanFiles;
+use super::super::files::{CleanFiles, Form};
 use super::super::{Report, finish, show_progress};
 use crate::commands::pairs::Pairs;
 use crate::failure::{usage, with_hint};
@@ -52,22 +54,25 @@ impl TrainingText {
     /// the third kind only those that are requested by name, unless none is.
     ///
     /// # Errors
-    /// No group changes the text, or a text is requested that is none of these (exit code 2).
+    /// Filters hardly change the text, or a text is requested that is none of these (exit code 2).
     pub(super) fn all(
         report: &Report,
         cleaning: &mut Cleaning,
         requested: &[String],
         external: &[PathBuf],
     ) -> anyhow::Result<Vec<Self>> {
-        let groups = groups_that_change(report, cleaning);
+        let changes_text = changes_enough(report, cleaning, proved_groups());
         ensure!(
-            !groups.is_empty() || !external.is_empty(),
+            changes_text || !external.is_empty(),
             usage(anyhow!(
-                "there is nothing to prove: no group of filters changes half a percent of this text"
+                "there is nothing to prove: filters change less than half a percent of this text"
             ))
         );
-        let mut compared = vec![Self::without(AS_IT_WAS, filters())];
-        for group in groups {
+        let mut compared = vec![Self::without(AS_IT_WAS, proved_groups())];
+        for group in proved_groups() {
+            if !changes_enough(report, cleaning, [group]) {
+                continue;
+            }
             compared.push(Self::without(without_group(group), [group]));
         }
         let names: Vec<&str> = compared.iter().map(|text| &*text.name).collect();
@@ -134,6 +139,9 @@ impl TrainingText {
 
 /// Writes a text without what is removed from it, unless it is there, and returns how many pairs
 /// stay.
+///
+/// # Errors
+/// A file cannot be read or written.
 fn write(
     dir: &Path,
     corpus: &Corpus,
@@ -141,10 +149,14 @@ fn write(
     cleaning: &Cleaning,
 ) -> anyhow::Result<u64> {
     let pairs = cleaning.report().kept;
-    if CleanFiles::are_complete(dir) {
+    if CleanFiles::are_complete(dir)? {
         return Ok(pairs);
     }
-    let files = CleanFiles::begin(dir, languages)?;
+    let form = Form {
+        languages,
+        format: PairFormat::default(),
+    };
+    let files = CleanFiles::begin(dir, &form)?;
     finish(cleaning, corpus, Some(files))?;
     Ok(pairs)
 }
@@ -161,9 +173,12 @@ pub(super) fn open_external(config: &Config, prefix: &Path) -> anyhow::Result<Co
 }
 
 /// Reads the name of a text to compare with.
-pub(super) fn text_name(name: &str) -> Result<String, String> {
+///
+/// # Errors
+/// There is no such text.
+pub(super) fn parse_text_name(name: &str) -> Result<String, String> {
     let mut names = vec![AS_IT_WAS.to_owned()];
-    names.extend(filters().map(without_group));
+    names.extend(proved_groups().map(without_group));
     if names.iter().any(|known| known == name) {
         return Ok(name.to_owned());
     }
@@ -177,39 +192,38 @@ fn without_group(group: Group) -> String {
 
 /// The groups of filters that a proof is about: all but those for held-out sentences, which are in no
 /// text.
-fn filters() -> impl Iterator<Item = Group> {
+pub(super) fn proved_groups() -> impl Iterator<Item = Group> {
     Group::ALL
         .into_iter()
         .filter(|group| *group != Group::HeldOut)
 }
 
-/// Returns the groups that change enough pairs for a training without them: what another group would
-/// take in their place does not count. `report` is that of the whole cleaning.
-fn groups_that_change(report: &Report, cleaning: &mut Cleaning) -> Vec<Group> {
+/// Whether groups change enough pairs for a training without them: what other groups would take in
+/// their place does not count. `report` is that of the whole cleaning.
+fn changes_enough(
+    report: &Report,
+    cleaning: &mut Cleaning,
+    groups: impl IntoIterator<Item = Group>,
+) -> bool {
+    let groups: BTreeSet<Group> = groups.into_iter().collect();
+    cleaning.leave_out(groups.iter().copied());
     let CleanReport {
         pairs,
         kept,
         repaired,
         ..
     } = &report.counts;
-    let mut groups = Vec::new();
-    for group in filters() {
-        cleaning.leave_out([group]);
-        let brought_back = cleaning.report().kept - kept;
-        let changed: u64 = repaired
-            .iter()
-            .filter(|(repair, _)| group_of(repair) == group)
-            .map(|(_, count)| count)
-            .sum();
-        if (brought_back + changed) as f64 >= MIN_CHANGED_SHARE * (*pairs).max(1) as f64 {
-            groups.push(group);
-        }
-    }
-    groups
+    let brought_back = cleaning.report().kept - kept;
+    let repaired: u64 = repaired
+        .iter()
+        .filter(|(repair, _)| groups.contains(&group_for_repair(repair)))
+        .map(|(_, count)| count)
+        .sum();
+    (brought_back + repaired) as f64 >= MIN_CHANGED_SHARE * (*pairs).max(1) as f64
 }
 
-/// The group that makes a repair.
-fn group_of(repair: &str) -> Group {
+/// Returns the group that makes a repair.
+fn group_for_repair(repair: &str) -> Group {
     match repair {
         "swapped" => Group::Language,
         _ => Group::Repairs,

@@ -1,6 +1,7 @@
 //! The trainings of a proof.
 
 use std::path::PathBuf;
+use std::thread;
 
 use polyglow_data::config::{Split, TrainFiles};
 use polyglow_data::file;
@@ -18,19 +19,19 @@ use polyglow_train::{Observer, Result, Silent};
 use serde_json::Value;
 
 use super::outcome::{count, score};
-use super::texts::TrainingText;
+use super::texts::{TrainingText, proved_groups};
 use super::{Preparation, ProveArgs};
 use crate::activity::Pace;
-use crate::inspection::{TimeEstimate, measure};
+use crate::inspection::measure;
 use crate::signals::Signals;
 
 impl Preparation<'_> {
-    /// Trains on each text with each seed, some side by side; all texts with the first seed come
+    /// Trains on each text with each seed, some at the same time; all texts with the first seed come
     /// first. Returns what BLEU counts in the translations of each seed, for each text; `None` if it
     /// was interrupted.
     ///
     /// # Errors
-    /// A training fails, which ends those beside it; a file cannot be read or written.
+    /// A training fails, which ends the others; a file cannot be read or written.
     pub(super) fn train(
         &self,
         texts: &[TrainingText],
@@ -46,29 +47,33 @@ impl Preparation<'_> {
             .collect();
         let mut results: Vec<Option<Statistics>> = trainings
             .iter()
-            .map(SeedTraining::earlier)
+            .map(SeedTraining::saved_statistics)
             .collect::<Result<_>>()?;
         let pending: Vec<usize> = (0..trainings.len())
             .filter(|index| results[*index].is_none())
             .collect();
         let done_before = trainings.len() - pending.len();
         let pace = Pace::from(done_before as u64);
+        let jobs = jobs(self.args, self.config)?;
         let signals = Signals::install()?;
         signals.save_from_now_on();
         parallel::each(
             pending.len(),
-            jobs(self.args, self.config)?,
+            jobs,
             |index| trainings[pending[index]].run_unless_stopped(&signals.stop),
             |index, statistics| {
                 if let Some(statistics) = &statistics {
                     let done = done_before + index + 1;
                     let score = score(&self.bleu, statistics);
-                    let left = pace.time_left(done as u64, trainings.len() as u64);
                     let training = trainings[pending[index]].title();
-                    tracing::info!(
-                        "{done} of {}: {training}: {score:.2} BLEU; left {left}",
-                        trainings.len()
-                    );
+                    let all = trainings.len();
+                    // The pace of the first ones is that of one for the time that all of them take.
+                    let left = if index + 1 >= jobs {
+                        format!("; left {}", pace.time_left(done as u64, all as u64))
+                    } else {
+                        String::new()
+                    };
+                    tracing::info!("{done} of {all}: {training}: {score:.2} BLEU{left}");
                 }
                 results[pending[index]] = statistics;
             },
@@ -85,12 +90,15 @@ impl Preparation<'_> {
     }
 
     /// Counts what BLEU counts in translations of the validation set.
+    ///
+    /// # Errors
+    /// There are not as many as references.
     fn count(&self, translations: &[String]) -> Result<Statistics> {
         count(&self.bleu, translations, &self.references)
     }
 }
 
-/// Returns the number of trainings side by side: as many as are requested, or one for each core of a
+/// Returns the number of trainings at a time: as many as are requested, or one for each core of a
 /// CPU and one on a GPU.
 ///
 /// # Errors
@@ -103,40 +111,44 @@ fn jobs(args: &ProveArgs, config: &Config) -> Result<usize> {
     Ok(if on_host { device::threads() } else { 1 })
 }
 
-/// Returns how many steps a training makes in some minutes, with its validation, beside as many others
-/// as there are to be.
+/// Returns how many steps a training makes in some minutes, with its validation, while as many others
+/// run as there will be.
 ///
 /// # Errors
 /// A trial step fails.
 pub(super) fn steps_in(minutes: f64, args: &ProveArgs, config: &Config) -> anyhow::Result<u64> {
-    let jobs = jobs(args, config)?;
+    let most_texts = match args.texts.len() {
+        0 => 1 + proved_groups().count(),
+        requested => requested,
+    };
+    let most_trainings = args.seeds * (1 + most_texts + args.compare.len());
+    let jobs = jobs(args, config)?.min(most_trainings);
     let mut config = config.clone();
     // The loader demands a length; a trial step changes nothing.
     config.train.max_steps = Some(1);
     config.train.warmup_steps = 0;
     set_schedule(&mut config, "constant");
+    let directory = tempfile::tempdir()?;
+    let training = Training::prepare(config.clone(), directory.path(), &mut Silent)?;
     let mut times = Vec::new();
     parallel::each(
         jobs,
         jobs,
-        |_| Ok(time(&config)),
+        |_| Ok(measure(&training, config.clone())),
         |_, time| times.push(time),
     )?;
-    let mut steps = u64::MAX;
+    let mut least = u64::MAX;
     for time in times {
-        let time = time?;
-        let seconds = 60.0 * minutes - time.validation_seconds;
-        steps = steps.min((seconds / time.step_seconds).max(1.0) as u64);
+        let (_, time) = time?;
+        let steps = steps_that_fit(60.0 * minutes, time.step_seconds, time.validation_seconds);
+        least = least.min(steps);
     }
-    Ok(steps)
+    Ok(least)
 }
 
-/// Measures steps of the config's own training, in a directory that is removed again.
-fn time(config: &Config) -> anyhow::Result<TimeEstimate> {
-    let directory = tempfile::tempdir()?;
-    let training = Training::prepare(config.clone(), directory.path(), &mut Silent)?;
-    let (_, time) = measure(&training, config.clone())?;
-    Ok(time)
+/// Returns the number of steps that fit into a time together with a validation, at least one.
+fn steps_that_fit(seconds: f64, step_seconds: f64, validation_seconds: f64) -> u64 {
+    ((seconds - validation_seconds) / step_seconds).max(1.0) as u64
 }
 
 fn set_schedule(config: &mut Config, name: &str) {
@@ -167,7 +179,10 @@ impl SeedTraining<'_> {
     }
 
     /// What BLEU counts in the translations, if an earlier command has made them.
-    fn earlier(&self) -> Result<Option<Statistics>> {
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn saved_statistics(&self) -> Result<Option<Statistics>> {
         let path = self.path();
         if !path.exists() {
             return Ok(None);
@@ -177,27 +192,37 @@ impl SeedTraining<'_> {
         is_complete.then(|| self.proof.count(&lines)).transpose()
     }
 
-    /// As [`Self::run`], unless a stop is requested. An error requests one, so that what is trained
-    /// side by side is saved and ends.
+    /// As [`Self::run`], unless a stop is requested. An error or a panic requests one, so that what
+    /// is trained at the same time is saved and ends.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
     fn run_unless_stopped(&self, stop: &Stop) -> Result<Option<Statistics>> {
         if stop.is_requested() {
             return Ok(None);
         }
+        let _guard = StopOnPanic(stop);
         self.run(stop).inspect_err(|_| stop.request())
     }
 
     /// Trains, translates the validation set, and returns what BLEU counts in the translations; `None`
     /// if it was interrupted.
+    ///
+    /// # Errors
+    /// The training or the translation fails; the translations cannot be written.
     fn run(&self, stop: &Stop) -> Result<Option<Statistics>> {
         let config = self.config();
         let run = self.dir().join(format!("run-{}", self.seed));
-        let mut reports = Reports {
+        let mut log = ProgressLog {
             title: self.title(),
             last_step: self.proof.steps,
         };
-        let mut training = Training::prepare_among(&alone(), config, None, run, &mut reports)?;
-        let (ending, _) = training.run(stop, &mut reports)?;
-        if ending == Ending::Stopped {
+        let mut training = Training::prepare_among(&alone(), config, None, run, &mut log)?;
+        if stop.is_requested() {
+            return Ok(None);
+        }
+        let (ending, _) = training.run(stop, &mut log)?;
+        if ending == Ending::Stopped || stop.is_requested() {
             return Ok(None);
         }
         let Training { run, plan, .. } = &training;
@@ -238,13 +263,24 @@ impl SeedTraining<'_> {
     }
 }
 
-/// Prints how far a training is that others run beside.
-struct Reports {
+/// Requests a stop when it is dropped by a panic.
+struct StopOnPanic<'a>(&'a Stop);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.request();
+        }
+    }
+}
+
+/// Prints how far one of several trainings is.
+struct ProgressLog {
     title: String,
     last_step: u64,
 }
 
-impl Observer for Reports {
+impl Observer for ProgressLog {
     fn report(&mut self, report: &TrainReport<'_>, _record: &Value) {
         let TrainReport { step, interval, .. } = report;
         tracing::info!(
@@ -254,5 +290,27 @@ impl Observer for Reports {
             interval.loss(),
             report.tokens_per_second()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_as_many_steps_as_fit_beside_a_validation() {
+        assert_eq!(steps_that_fit(180.0, 0.5, 30.0), 300);
+        assert_eq!(steps_that_fit(6.0, 0.5, 30.0), 1);
+    }
+
+    #[test]
+    fn a_panic_requests_a_stop() {
+        let stop = Stop::default();
+        let panicking = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _guard = StopOnPanic(&stop);
+            drop(StopOnPanic(&stop));
+            assert!(stop.is_requested(), "nothing has panicked yet");
+        }));
+        assert!(panicking.is_err() && stop.is_requested());
     }
 }
