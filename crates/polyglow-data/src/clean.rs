@@ -15,6 +15,7 @@
 
 pub mod cleaner;
 pub mod cleaning;
+pub mod filtered;
 pub mod findings;
 pub mod group;
 pub mod held_out;

@@ -227,6 +227,18 @@ pub enum DataError {
         /// The problem, which the message names after the file.
         problem: String,
     },
+    /// Cleaning leaves nothing of a text.
+    #[error(
+        "no pair of {pairs} stays: `{reason}` removes {count} of them, more than any other reason"
+    )]
+    NothingStays {
+        /// The pairs of the text.
+        pairs: u64,
+        /// The key of the reason that removes most.
+        reason: &'static str,
+        /// The pairs that it removes.
+        count: u64,
+    },
     /// A corpus or vocabulary has no lines.
     #[error("`{path}` is empty: it has no line 1", path = .path.display())]
     Empty {
@@ -440,6 +452,10 @@ impl DataError {
             Self::Occupied { .. } => "give another directory, or remove the file",
             Self::LineCount { .. } => {
                 "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"
+            }
+            Self::NothingStays { .. } => {
+                "`polyglow clean CONFIG --dry-run` shows examples, `--explain 1` says why of a line, and \
+                 `--without GROUP` leaves filters out"
             }
             Self::Empty { .. } => "is it the right file, and was it written completely?",
             Self::Tmx { line: 0, .. } => {

@@ -3,18 +3,17 @@
 //! Of each pair eight bytes are kept between readings, and a hash of those that stay; of the corpus a
 //! sample, from which languages and translations are learned.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use rayon::prelude::*;
 
 use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected};
+use crate::clean::filtered::Filtered;
 use crate::clean::group::Group;
 use crate::clean::lexical::{CUT, JOINED, Lexical, MISALIGNED, Sampled};
-use crate::clean::own_language::{Guess, Judgment, OwnLanguages};
+use crate::clean::own_language::{Judgment, OwnLanguages};
 use crate::clean::profile::SideProfile;
 use crate::clean::reasons::{LANGUAGE, ReasonSet, SCORE};
-use crate::clean::repair::Repairs;
-use crate::clean::report::CleanReport;
 use crate::clean::sample::Sample;
 use crate::corpus::Corpus;
 use crate::error::DataError;
@@ -25,6 +24,7 @@ use crate::pair::Pair;
 const PROFILED: usize = 50_000;
 /// Pairs that are looked at together, on all cores.
 const CHUNK: usize = 4_096;
+
 /// A reading of the corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
@@ -38,61 +38,29 @@ pub enum Reading {
 
 /// What becomes of each pair of a corpus.
 pub struct Cleaning {
-    cleaner: Cleaner,
-    fates: Vec<Fate>,
-    /// The groups whose filters are left out.
-    left_out: BTreeSet<Group>,
-    /// The reasons of these groups.
-    ignored: ReasonSet,
+    pub(super) cleaner: Cleaner,
+    pub(super) fates: Vec<Fate>,
     /// The number of the first pair of each part of the corpus.
     starts: Vec<u64>,
     /// The languages of foreign sides, to which [`Fate::language`] is an index.
-    languages: Vec<&'static str>,
-    estimates: BTreeMap<&'static str, f64>,
+    pub(super) languages: Vec<&'static str>,
+    pub(super) estimates: BTreeMap<&'static str, f64>,
     /// What was learned of the languages of both sides; `None` of too few pairs.
-    own_languages: Option<OwnLanguages>,
+    pub(super) own_languages: Option<OwnLanguages>,
     /// What was learned of what sides say; `None` of too few pairs.
-    lexical: Option<Lexical>,
+    pub(super) lexical: Option<Lexical>,
 }
 
 /// What becomes of a pair.
 #[derive(Clone, Copy, Default)]
-struct Fate {
+pub(super) struct Fate {
     /// Whether its sides stand on the wrong sides.
-    is_swapped: bool,
+    pub(super) is_swapped: bool,
     /// The language of a side that is foreign, if one is.
-    language: u8,
+    pub(super) language: u8,
     /// Why it is to be removed: all reasons, of which the first is the one that counts. Empty if it
     /// stays. Duplicates are looked for only among pairs without another reason.
-    reasons: ReasonSet,
-}
-
-/// A pair that was looked at.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cleaned {
-    /// The pair as it stays.
-    pub pair: Pair,
-    /// What was repaired.
-    pub repairs: Repairs,
-    /// Whether its sides stood on the wrong sides.
-    pub is_swapped: bool,
-    /// Why it is to be removed; `None` if it stays.
-    pub removed: Option<Reason>,
-}
-
-/// What becomes of a pair, and what decided it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explanation {
-    /// The pair.
-    pub cleaned: Cleaned,
-    /// The number of the first pair that says the same, if this one repeats it.
-    pub first: Option<u64>,
-    /// The languages of the source and the target, once repaired; `None` if nothing was learned of
-    /// languages, or a side has no letters.
-    pub guesses: [Option<Guess>; 2],
-    /// How far the pair is above the limit of each kind of noise: below 0 it is removed. Empty if
-    /// nothing was learned of what sides say, or a side has no words.
-    pub margins: Vec<(&'static str, f64)>,
+    pub(super) reasons: ReasonSet,
 }
 
 impl Cleaning {
@@ -124,22 +92,18 @@ impl Cleaning {
         Ok(cleaning)
     }
 
-    /// Looks at all pairs of a corpus for sentences of `held_out` alone: all other filters are left out.
+    /// Looks for sentences of `held_out` in all pairs of a corpus, and by rules and for duplicates: the
+    /// readings that take longer are left out.
     ///
     /// # Errors
     /// The corpora cannot be read.
-    pub fn for_held_out(
+    pub fn of_rules(
         corpus: &Corpus,
         held_out: &[Corpus],
         progress: &mut dyn FnMut(Reading, u64),
     ) -> Result<Self, DataError> {
         let mut cleaning = Self::new(corpus, held_out)?;
         cleaning.read_rules(corpus, progress)?;
-        cleaning.leave_out(
-            Group::ALL
-                .into_iter()
-                .filter(|group| *group != Group::HeldOut),
-        );
         Ok(cleaning)
     }
 
@@ -154,8 +118,6 @@ impl Cleaning {
         Ok(Self {
             cleaner,
             fates: Vec::new(),
-            left_out: BTreeSet::new(),
-            ignored: ReasonSet::default(),
             starts: Vec::new(),
             languages: Vec::new(),
             estimates: BTreeMap::new(),
@@ -164,7 +126,7 @@ impl Cleaning {
         })
     }
 
-    /// Forgets what [`Self::explain`] alone needs, which takes memory.
+    /// Forgets what [`Filtered::explain`] alone needs, which takes memory.
     #[must_use]
     pub fn without_evidence(self) -> Self {
         Self {
@@ -325,101 +287,27 @@ impl Cleaning {
         }
     }
 
-    /// Leaves out the filters of these groups, and of no others: pairs that they alone remove stay, and
-    /// what they change is as it was. What was learned of the text, and which pairs repeat others, is as
-    /// with these filters.
-    pub fn leave_out(&mut self, groups: impl IntoIterator<Item = Group>) {
-        self.left_out = groups.into_iter().collect();
-        self.ignored = ReasonSet::from_groups(&self.left_out);
+    /// Returns what becomes of the pairs by all filters.
+    pub fn by_all_filters(&self) -> Filtered<'_> {
+        self.without([])
     }
 
-    /// What becomes of a pair without the filters that are left out.
-    fn fate(&self, index: u64) -> Fate {
-        let fate = self.fates[index as usize];
-        Fate {
-            is_swapped: fate.is_swapped && !self.left_out.contains(&Group::Language),
-            reasons: fate.reasons.without(self.ignored),
-            ..fate
-        }
-    }
-
-    /// Returns what becomes of a pair of the corpus, by its number from 0.
-    pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
-        let (mut cleaned, repairs) = if self.left_out.contains(&Group::Repairs) {
-            (pair.clone(), Repairs::default())
-        } else {
-            self.cleaner.repair(pair)
-        };
-        let fate = self.fate(index);
-        fate.apply(&mut cleaned);
-        Cleaned {
-            pair: cleaned,
-            repairs,
-            is_swapped: fate.is_swapped,
-            removed: fate.reasons.first(),
-        }
-    }
-
-    /// Returns what becomes of a pair of the corpus, by its number from 0, with what decided it.
-    pub fn explain(&self, index: u64, pair: &Pair) -> Explanation {
-        let cleaned = self.cleaned(index, pair);
-        let mut duplicates = self.cleaner.duplicates().iter();
-        let same = duplicates.find(|duplicate| duplicate.index == index);
-        let guesses = self
-            .own_languages
-            .as_ref()
-            .map_or([None, None], |languages| languages.guesses(&cleaned.pair));
-        let margins = self
-            .lexical
-            .as_ref()
-            .map_or_else(Vec::new, |lexical| lexical.margins(index, &cleaned.pair));
-        Explanation {
-            cleaned,
-            first: same.map(|duplicate| duplicate.first),
-            guesses,
-            margins,
-        }
+    /// Returns what becomes of the pairs without the filters of some groups: pairs that they alone remove
+    /// stay, and what they change is as it was. What was learned of the text, and which pairs repeat
+    /// others, is as with these filters.
+    pub fn without(&self, groups: impl IntoIterator<Item = Group>) -> Filtered<'_> {
+        Filtered::new(self, groups.into_iter().collect())
     }
 
     /// Returns the number in the corpus of the first pair of a part, by the number of the part.
     pub fn start(&self, part: usize) -> u64 {
         self.starts[part]
     }
-
-    /// Returns how many pairs stay and are removed. Repairs are not counted, which are made when a pair
-    /// is read: see [`CleanReport::count_repairs`].
-    pub fn report(&self) -> CleanReport {
-        let mut report = CleanReport {
-            pairs: self.fates.len() as u64,
-            ..CleanReport::default()
-        };
-        if !self.left_out.contains(&Group::Meaning) {
-            report.estimates = self.estimates.clone();
-        }
-        for index in 0..report.pairs {
-            let Fate {
-                language, reasons, ..
-            } = self.fate(index);
-            let Some(reason) = reasons.first() else {
-                report.kept += 1;
-                continue;
-            };
-            *report.removed.entry(reason.key).or_default() += 1;
-            if reasons.has_one_group() {
-                *report.removed_by_one_group.entry(reason.key).or_default() += 1;
-            }
-            if reason == LANGUAGE {
-                let code = self.languages[usize::from(language)];
-                *report.languages.entry(code).or_default() += 1;
-            }
-        }
-        report
-    }
 }
 
 impl Fate {
     /// Exchanges the sides of a pair if they stand on the wrong sides, and returns whether it stays.
-    fn apply(self, pair: &mut Pair) -> bool {
+    pub(super) fn apply(self, pair: &mut Pair) -> bool {
         if self.is_swapped {
             std::mem::swap(&mut pair.src, &mut pair.tgt);
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::clean::cleaning::Cleaned;
+use crate::clean::filtered::Cleaned;
+use crate::error::DataError;
 
 /// How many pairs were changed and removed.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -28,6 +29,22 @@ pub struct CleanReport {
 }
 
 impl CleanReport {
+    /// Makes sure that a pair stays, if there are any.
+    ///
+    /// # Errors
+    /// [`DataError::NothingStays`], which names the reason that removes most.
+    pub fn check_not_empty(&self) -> Result<(), DataError> {
+        let most = self.removed.iter().max_by_key(|(_, count)| **count);
+        match most {
+            Some((&reason, &count)) if self.kept == 0 => Err(DataError::NothingStays {
+                pairs: self.pairs,
+                reason,
+                count,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Counts what was repaired in a pair that stays.
     pub fn count_repairs(&mut self, cleaned: &Cleaned) {
         let swapped = cleaned.is_swapped.then_some("swapped");

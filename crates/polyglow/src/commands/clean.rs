@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::clean::cleaning::{Cleaning, Reading};
+use polyglow_data::clean::filtered::Filtered;
 use polyglow_data::clean::group::Group;
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
@@ -117,7 +118,7 @@ pub(super) struct Report {
 /// that is worth. Returns the exit code.
 ///
 /// # Errors
-/// The config is wrong, its text has no pairs, scores do not fit it, or there is something at `--out`
+/// The config is wrong, its text has no pairs or none that stays, scores do not fit it, or there is something at `--out`
 /// already (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     let text = args.text.open_uncleaned("clean")?;
@@ -151,7 +152,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     let mut cleaning = look(&text.corpus, &held_out)?;
     if let Some(keep) = args.keep {
         let scores = match (&args.scores, &args.score) {
-            (Some(path), _) => scores::read(path, cleaning.report().pairs)?,
+            (Some(path), _) => scores::read(path, cleaning.by_all_filters().report().pairs)?,
             (None, Some(run)) => scores::compute(run, &text, &cleaning)?,
             (None, None) => {
                 let error = anyhow!("`--keep` is a share by scores, and there are none");
@@ -163,17 +164,20 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         };
         cleaning.keep_best(&scores, keep);
     }
-    cleaning.leave_out(args.without.iter().copied());
+    let filtered = cleaning.without(args.without.iter().copied());
     if !args.explain.is_empty() {
         let mut stdout = io::stdout().lock();
-        explain::print(&mut stdout, &cleaning, &text.corpus, &args.explain)?;
+        explain::print(&mut stdout, &filtered, &text.corpus, &args.explain)?;
         return Ok(0);
     }
     if let Some(proof) = proof {
-        return proof.prove(&text, &held_out, cleaning, args.json);
+        return proof.prove(&text, &held_out, &cleaning, args.json);
+    }
+    if out.is_some() {
+        filtered.report().check_not_empty().map_err(usage)?;
     }
     let output = out.map(|dir| CleanFiles::begin(dir, &form)).transpose()?;
-    let report = finish(&cleaning, &text.corpus, output)?;
+    let report = finish(&filtered, &text.corpus, output)?;
     let mut stdout = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -208,7 +212,8 @@ pub(super) fn clean(
     held_out: &[Corpus],
     output: CleanFiles,
 ) -> anyhow::Result<Report> {
-    finish(&look(corpus, held_out)?, corpus, Some(output))
+    let cleaning = look(corpus, held_out)?;
+    finish(&cleaning.by_all_filters(), corpus, Some(output))
 }
 
 /// Writes what stays of a corpus to files, if there are some, and returns what was done.
@@ -216,13 +221,13 @@ pub(super) fn clean(
 /// # Errors
 /// The corpus cannot be read, or a file cannot be written.
 fn finish(
-    cleaning: &Cleaning,
+    filtered: &Filtered,
     corpus: &Corpus,
     mut output: Option<CleanFiles>,
 ) -> anyhow::Result<Report> {
     let mut activity = Activity::new();
     activity.show("writing".to_owned());
-    let report = write(cleaning, corpus, output.as_mut())?;
+    let report = write(filtered, corpus, output.as_mut())?;
     if let Some(files) = output {
         files.commit(&report)?;
     }
@@ -261,18 +266,18 @@ fn title(reading: Reading) -> &'static str {
 
 /// Writes all pairs, and returns what was done, with some pairs of each reason.
 fn write(
-    cleaning: &Cleaning,
+    filtered: &Filtered,
     train: &Corpus,
     mut output: Option<&mut CleanFiles>,
 ) -> anyhow::Result<Report> {
-    let mut counts = cleaning.report();
+    let mut counts = filtered.report();
     let mut samples: BTreeMap<&'static str, Vec<RemovedPair>> = BTreeMap::new();
     let mut index = 0;
     for part in train.parts() {
         let file = part.name();
         for (line, pair) in (1..).zip(part.pairs()?) {
             let pair = pair?;
-            let cleaned = cleaning.cleaned(index, &pair);
+            let cleaned = filtered.cleaned(index, &pair);
             index += 1;
             let Some(reason) = cleaned.removed else {
                 counts.count_repairs(&cleaned);

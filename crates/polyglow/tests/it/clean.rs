@@ -714,6 +714,35 @@ fn a_held_out_sentence_is_removed_whatever_rules_it_breaks() {
 }
 
 #[test]
+fn a_text_of_which_nothing_stays_is_an_error_that_names_the_filter() {
+    let sandbox = Sandbox::new();
+    write(&sandbox, "text.en", "copy that now\ncopy this now\n\n");
+    write(&sandbox, "text.de", "copy that now\ncopy this now\n\n");
+    write(&sandbox, "test.en", "it is over\n");
+    write(&sandbox, "test.de", "es ist vorbei\n");
+    write(&sandbox, "c.toml", CONFIG);
+    let expected = "no pair of 3 stays: `copy` removes 2 of them";
+    let message = sandbox.fail(2, &["clean", "c.toml", "--out", "out"]);
+    assert!(
+        message.contains(expected) && message.contains("--without"),
+        "{message}"
+    );
+    assert!(!sandbox.path().join("out").exists());
+    let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run"]);
+    assert!(printed.starts_with("0 of 3 pairs stay"), "{printed}");
+    let command = [
+        "train",
+        "c.toml",
+        "--run",
+        "run",
+        "--set",
+        "data.clean=true",
+    ];
+    let message = sandbox.fail(1, &command);
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
 fn what_a_group_that_is_left_out_would_remove_stays() {
     let sandbox = Sandbox::new();
     files(&sandbox);

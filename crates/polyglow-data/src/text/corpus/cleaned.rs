@@ -44,13 +44,14 @@ impl CleanText {
     /// Says what becomes of each pair.
     ///
     /// # Errors
-    /// The text cannot be read.
+    /// The text cannot be read, or nothing of it stays.
     fn cleaning(&self) -> Result<Arc<Cleaning>, DataError> {
         let mut cleaning = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cleaning) = &*cleaning {
             return Ok(Arc::clone(cleaning));
         }
         let made = Cleaning::of(&self.corpus, &self.held_out, &mut |_, _| ())?;
+        made.by_all_filters().report().check_not_empty()?;
         Ok(Arc::clone(
             cleaning.insert(Arc::new(made.without_evidence())),
         ))
@@ -59,7 +60,8 @@ impl CleanText {
     /// Returns how many pairs stay, if the text has been read.
     pub(super) fn report(&self) -> Option<CleanReport> {
         let cleaning = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
-        cleaning.as_ref().map(|cleaning| cleaning.report())
+        let cleaning = cleaning.as_ref()?;
+        Some(cleaning.by_all_filters().report())
     }
 }
 
@@ -95,7 +97,7 @@ pub(super) struct Cleaner {
 impl Cleaner {
     /// Returns the next pair as it stays; `None` if it is left out.
     pub(super) fn clean(&mut self, pair: &Pair) -> Option<Pair> {
-        let cleaned = self.cleaning.cleaned(self.index, pair);
+        let cleaned = self.cleaning.by_all_filters().cleaned(self.index, pair);
         self.index += 1;
         cleaned.removed.is_none().then_some(cleaned.pair)
     }

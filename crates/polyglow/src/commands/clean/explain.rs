@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use anyhow::anyhow;
-use polyglow_data::clean::cleaning::{Cleaned, Cleaning, Explanation};
+use polyglow_data::clean::cleaning::Cleaning;
+use polyglow_data::clean::filtered::{Cleaned, Explanation, Filtered};
 use polyglow_data::clean::own_language::Guess;
 use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::pair::Pair;
@@ -42,14 +43,15 @@ impl LinePosition {
 /// There is no such position (exit code 2); the text cannot be read.
 pub(super) fn print(
     out: &mut impl Write,
-    cleaning: &Cleaning,
+    filtered: &Filtered,
     corpus: &Corpus,
     positions: &[LinePosition],
 ) -> anyhow::Result<()> {
     for position in positions {
+        let cleaning = filtered.cleaning();
         let (name, index, pair) = find(cleaning, corpus, position)?;
         writeln!(out, "{name}:{}", position.line)?;
-        let explanation = cleaning.explain(index, &pair);
+        let explanation = filtered.explain(index, &pair);
         write(out, &pair, &explanation)?;
         if let Some(first) = explanation.first {
             writeln!(out, "  it repeats {}", name_of(cleaning, corpus, first))?;

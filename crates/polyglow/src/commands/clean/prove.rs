@@ -149,17 +149,17 @@ impl<'a> Preparation<'a> {
         &self,
         text: &Pairs,
         held_out: &[Corpus],
-        mut cleaning: Cleaning,
+        cleaning: &Cleaning,
         json: bool,
     ) -> anyhow::Result<u8> {
         let ProveArgs { texts, compare, .. } = self.args;
-        let report = finish(&cleaning, &text.corpus, None)?;
-        let texts = TrainingText::all(&report, &mut cleaning, texts, compare)?;
+        let report = finish(&cleaning.by_all_filters(), &text.corpus, None)?;
+        let texts = TrainingText::all(&report, cleaning, texts, compare)?;
         let mut pairs = Vec::new();
         for training_text in &texts {
             let dir = self.dir.join(&training_text.name);
             let config = self.config;
-            pairs.push(training_text.write(&dir, text, config, held_out, &mut cleaning)?);
+            pairs.push(training_text.write(&dir, text, config, held_out, cleaning)?);
         }
         let Some(seeds) = self.train(&texts)? else {
             tracing::info!("stopped; the same command continues");
@@ -174,7 +174,7 @@ impl<'a> Preparation<'a> {
         let proof = Proof {
             steps: self.steps,
             seeds: self.args.seeds,
-            pairs: cleaning.report().pairs,
+            pairs: report.counts.pairs,
             texts: outcomes.into_iter().map(|(outcome, _)| outcome).collect(),
         };
         let report = serde_json::to_string_pretty(&proof)? + "\n";

@@ -72,14 +72,15 @@ pub(super) fn compute(run: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::
     let models = model.load(&plan)?;
     check_translates(&models)?;
     let runner = runner(models, &plan)?;
-    let num_pairs = cleaning.report().pairs;
+    let filtered = cleaning.by_all_filters();
+    let num_pairs = filtered.report().pairs;
     let mut scores = vec![f32::NAN; num_pairs as usize];
     let mut activity = Activity::new();
     let pace = Pace::from(0);
     let mut portion = Portion::default();
     let mut index = 0;
     for pair in text.corpus.pairs() {
-        let cleaned = cleaning.cleaned(index, &pair?);
+        let cleaned = filtered.cleaned(index, &pair?);
         if cleaned.removed.is_none() {
             portion.indices.push(index);
             portion.pairs.push(cleaned.pair);

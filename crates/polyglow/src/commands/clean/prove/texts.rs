@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, ensure};
 use polyglow_data::clean::cleaning::Cleaning;
+use polyglow_data::clean::filtered::Filtered;
 use polyglow_data::clean::group::Group;
 use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::{Content, Split, TrainFiles};
@@ -57,7 +58,7 @@ impl TrainingText {
     /// Filters hardly change the text, or a text is requested that is none of these (exit code 2).
     pub(super) fn all(
         report: &Report,
-        cleaning: &mut Cleaning,
+        cleaning: &Cleaning,
         requested: &[String],
         external: &[PathBuf],
     ) -> anyhow::Result<Vec<Self>> {
@@ -120,18 +121,19 @@ impl TrainingText {
         text: &Pairs,
         config: &Config,
         held_out: &[Corpus],
-        cleaning: &mut Cleaning,
+        cleaning: &Cleaning,
     ) -> anyhow::Result<u64> {
         match &self.origin {
             Origin::Without(groups) => {
-                cleaning.leave_out(groups.iter().copied());
-                write(dir, &text.corpus, &text.languages, cleaning)
+                let filtered = cleaning.without(groups.iter().copied());
+                write(dir, &text.corpus, &text.languages, &filtered)
             }
             Origin::External(prefix) => {
                 let corpus = open_external(config, prefix)?;
                 let cleaning =
-                    show_progress(|progress| Cleaning::for_held_out(&corpus, held_out, progress))?;
-                write(dir, &corpus, &text.languages, &cleaning)
+                    show_progress(|progress| Cleaning::of_rules(&corpus, held_out, progress))?;
+                let filtered = cleaning.without(proved_groups());
+                write(dir, &corpus, &text.languages, &filtered)
             }
         }
     }
@@ -146,9 +148,9 @@ fn write(
     dir: &Path,
     corpus: &Corpus,
     languages: &[String; 2],
-    cleaning: &Cleaning,
+    filtered: &Filtered,
 ) -> anyhow::Result<u64> {
-    let pairs = cleaning.report().kept;
+    let pairs = filtered.report().kept;
     if CleanFiles::are_complete(dir)? {
         return Ok(pairs);
     }
@@ -157,7 +159,7 @@ fn write(
         format: PairFormat::default(),
     };
     let files = CleanFiles::begin(dir, &form)?;
-    finish(cleaning, corpus, Some(files))?;
+    finish(filtered, corpus, Some(files))?;
     Ok(pairs)
 }
 
@@ -202,18 +204,17 @@ pub(super) fn proved_groups() -> impl Iterator<Item = Group> {
 /// their place does not count. `report` is that of the whole cleaning.
 fn changes_enough(
     report: &Report,
-    cleaning: &mut Cleaning,
+    cleaning: &Cleaning,
     groups: impl IntoIterator<Item = Group>,
 ) -> bool {
     let groups: BTreeSet<Group> = groups.into_iter().collect();
-    cleaning.leave_out(groups.iter().copied());
     let CleanReport {
         pairs,
         kept,
         repaired,
         ..
     } = &report.counts;
-    let brought_back = cleaning.report().kept - kept;
+    let brought_back = cleaning.without(groups.iter().copied()).report().kept - kept;
     let repaired: u64 = repaired
         .iter()
         .filter(|(repair, _)| groups.contains(&group_for_repair(repair)))

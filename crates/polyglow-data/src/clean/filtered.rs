@@ -1,0 +1,143 @@
+//! A cleaning without some groups of filters.
+
+use std::collections::BTreeSet;
+
+use crate::clean::cleaning::{Cleaning, Fate};
+use crate::clean::group::Group;
+use crate::clean::own_language::Guess;
+use crate::clean::reasons::{LANGUAGE, ReasonSet};
+use crate::clean::repair::Repairs;
+use crate::clean::report::CleanReport;
+use crate::example::Reason;
+use crate::pair::Pair;
+
+/// A pair that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cleaned {
+    /// The pair as it stays.
+    pub pair: Pair,
+    /// What was repaired.
+    pub repairs: Repairs,
+    /// Whether its sides stood on the wrong sides.
+    pub is_swapped: bool,
+    /// Why it is to be removed; `None` if it stays.
+    pub removed: Option<Reason>,
+}
+
+/// What becomes of a pair, and what decided it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The pair.
+    pub cleaned: Cleaned,
+    /// The number of the first pair that says the same, if this one repeats it.
+    pub first: Option<u64>,
+    /// The languages of the source and the target, once repaired; `None` if nothing was learned of
+    /// languages, or a side has no letters.
+    pub guesses: [Option<Guess>; 2],
+    /// How far the pair is above the limit of each kind of noise: below 0 it is removed. Empty if
+    /// nothing was learned of what sides say, or a side has no words.
+    pub margins: Vec<(&'static str, f64)>,
+}
+
+/// What becomes of the pairs of a corpus, by all filters or without those of some groups.
+pub struct Filtered<'a> {
+    cleaning: &'a Cleaning,
+    left_out: BTreeSet<Group>,
+    /// The reasons of these groups.
+    ignored: ReasonSet,
+}
+
+impl<'a> Filtered<'a> {
+    pub(super) fn new(cleaning: &'a Cleaning, left_out: BTreeSet<Group>) -> Self {
+        Self {
+            cleaning,
+            ignored: ReasonSet::from_groups(&left_out),
+            left_out,
+        }
+    }
+
+    /// Returns the cleaning itself.
+    pub fn cleaning(&self) -> &'a Cleaning {
+        self.cleaning
+    }
+
+    /// What becomes of a pair without the filters that are left out.
+    fn fate(&self, index: u64) -> Fate {
+        let fate = self.cleaning.fates[index as usize];
+        Fate {
+            is_swapped: fate.is_swapped && !self.left_out.contains(&Group::Language),
+            reasons: fate.reasons.without(self.ignored),
+            ..fate
+        }
+    }
+
+    /// Returns what becomes of a pair of the corpus, by its number from 0.
+    pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
+        let (mut cleaned, repairs) = if self.left_out.contains(&Group::Repairs) {
+            (pair.clone(), Repairs::default())
+        } else {
+            self.cleaning.cleaner.repair(pair)
+        };
+        let fate = self.fate(index);
+        fate.apply(&mut cleaned);
+        Cleaned {
+            pair: cleaned,
+            repairs,
+            is_swapped: fate.is_swapped,
+            removed: fate.reasons.first(),
+        }
+    }
+
+    /// Returns what becomes of a pair of the corpus, by its number from 0, with what decided it.
+    pub fn explain(&self, index: u64, pair: &Pair) -> Explanation {
+        let cleaned = self.cleaned(index, pair);
+        let mut duplicates = self.cleaning.cleaner.duplicates().iter();
+        let same = duplicates.find(|duplicate| duplicate.index == index);
+        let guesses = self
+            .cleaning
+            .own_languages
+            .as_ref()
+            .map_or([None, None], |languages| languages.guesses(&cleaned.pair));
+        let margins = self
+            .cleaning
+            .lexical
+            .as_ref()
+            .map_or_else(Vec::new, |lexical| lexical.margins(index, &cleaned.pair));
+        Explanation {
+            cleaned,
+            first: same.map(|duplicate| duplicate.first),
+            guesses,
+            margins,
+        }
+    }
+
+    /// Returns how many pairs stay and are removed. Repairs are not counted, which are made when a pair
+    /// is read: see [`CleanReport::count_repairs`].
+    pub fn report(&self) -> CleanReport {
+        let mut report = CleanReport {
+            pairs: self.cleaning.fates.len() as u64,
+            ..CleanReport::default()
+        };
+        if !self.left_out.contains(&Group::Meaning) {
+            report.estimates = self.cleaning.estimates.clone();
+        }
+        for index in 0..report.pairs {
+            let Fate {
+                language, reasons, ..
+            } = self.fate(index);
+            let Some(reason) = reasons.first() else {
+                report.kept += 1;
+                continue;
+            };
+            *report.removed.entry(reason.key).or_default() += 1;
+            if reasons.has_one_group() {
+                *report.removed_by_one_group.entry(reason.key).or_default() += 1;
+            }
+            if reason == LANGUAGE {
+                let code = self.cleaning.languages[usize::from(language)];
+                *report.languages.entry(code).or_default() += 1;
+            }
+        }
+        report
+    }
+}
