@@ -80,7 +80,7 @@ fn removed(report: &CleanReport) -> Markup {
                 "only filters of the same group remove. Every removed pair is in removed.tsv."
             }
         }
-        @for (key, share) in &report.estimates {
+        @for (key, share) in report.shown_estimates() {
             p { "About " (format!("{:.1}", 100.0 * share)) " % of the pairs look " (key) "." }
         }
     }

@@ -44,6 +44,10 @@ impl Cells {
             }
             for &(pair, position) in occurrences {
                 let pair = pair as usize;
+                if starts[pair] == starts[pair + 1] {
+                    // The target is empty: there is no row of cells.
+                    continue;
+                }
                 let row_len = text.src.sentence(pair).len();
                 let column = starts[pair] + position as usize..starts[pair + 1];
                 let cells = counters[column].iter_mut().step_by(row_len);
@@ -142,11 +146,17 @@ mod tests {
 
     #[test]
     fn words_that_meet_more_than_once_share_a_counter_wherever_they_meet() {
-        let text = Bitext::new([("a b", "x y z"), ("b", "y"), ("", "x"), ("a", "x")]);
+        let text = Bitext::new([
+            ("a b", "x y z"),
+            ("b", "y"),
+            ("", "x"),
+            ("a b", ""),
+            ("a", "x"),
+        ]);
         let cells = Cells::new(&text);
         // The rows of the first pair are those of x, y and z.
         assert_eq!(cells.counters, [1, 0, 0, 2, 0, 0, 2, 1]);
-        assert_eq!(cells.starts, [0, 6, 7, 7, 8]);
+        assert_eq!(cells.starts, [0, 6, 7, 7, 7, 8]);
         assert_eq!(cells.num_counters, 3);
     }
 

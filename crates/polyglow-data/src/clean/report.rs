@@ -7,6 +7,9 @@ use serde::Serialize;
 use crate::clean::filtered::Cleaned;
 use crate::error::DataError;
 
+/// The least estimated share that is shown.
+const LEAST_SHOWN: f64 = 5e-4;
+
 /// How many pairs were changed and removed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CleanReport {
@@ -29,6 +32,13 @@ pub struct CleanReport {
 }
 
 impl CleanReport {
+    /// Returns the estimates that are more than nothing in percent with one digit: where heads find
+    /// nothing to remove, there may be some noise that they do not tell from free translations.
+    pub fn shown_estimates(&self) -> impl Iterator<Item = (&'static str, f64)> + use<'_> {
+        let estimates = self.estimates.iter().map(|(key, share)| (*key, *share));
+        estimates.filter(|(_, share)| *share >= LEAST_SHOWN)
+    }
+
     /// Makes sure that a pair stays, if there are any.
     ///
     /// # Errors

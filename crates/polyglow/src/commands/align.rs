@@ -20,7 +20,7 @@ use polyglow_data::file;
 use polyglow_train::train::available_memory;
 
 use super::counts;
-use super::pairs::PairsArgs;
+use super::pairs::{PairsArgs, is_same_file};
 use crate::activity::{Activity, Pace};
 use crate::failure::{STOPPED, usage, with_hint};
 use crate::signals::Signals;
@@ -101,6 +101,7 @@ pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
     let symmetrization = symmetrization(args)?;
     let options = options(args)?;
     let pairs = args.text.open("align")?;
+    check_outputs(args, &pairs.corpus)?;
     let started = Instant::now();
     let mut activity = Activity::new();
     let text = read_text(&pairs.corpus, &mut activity)?;
@@ -138,6 +139,39 @@ pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
         print(&summary.scored.score(), gold.len())?;
     }
     Ok(0)
+}
+
+/// Makes sure that no output is an input, or the other output.
+///
+/// # Errors
+/// One is (exit code 2); the text cannot be read.
+fn check_outputs(args: &AlignArgs, corpus: &Corpus) -> anyhow::Result<()> {
+    let outputs: Vec<&Path> = [Some(&args.out), args.probabilities.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
+    let mut inputs: Vec<PathBuf> = Vec::new();
+    for (path, _) in corpus.hashes()?.files {
+        inputs.push(path);
+    }
+    inputs.extend(args.gold.clone());
+    inputs.extend(args.text.config().map(Path::to_owned));
+    for output in &outputs {
+        if let Some(input) = inputs.iter().find(|input| is_same_file(input, output)) {
+            let error = anyhow!("`{}` is read, and would be overwritten", input.display());
+            return Err(with_hint(usage(error), "give another file to write to"));
+        }
+    }
+    if let [out, probabilities] = outputs[..]
+        && (out == probabilities || is_same_file(out, probabilities))
+    {
+        return Err(usage(anyhow!(
+            "`--out` and `--probabilities` are both `{}`",
+            out.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Returns how links are chosen.

@@ -206,13 +206,14 @@ fn group(name: &str) -> Result<Group, String> {
 /// Cleans a corpus, also of sentences of `held_out`, and writes it to files.
 ///
 /// # Errors
-/// A file cannot be read or written.
+/// A file cannot be read or written; nothing stays.
 pub(super) fn clean(
     corpus: &Corpus,
     held_out: &[Corpus],
     output: CleanFiles,
 ) -> anyhow::Result<Report> {
     let cleaning = look(corpus, held_out)?;
+    cleaning.by_all_filters().report().check_not_empty()?;
     finish(&cleaning.by_all_filters(), corpus, Some(output))
 }
 
@@ -337,7 +338,7 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     for (name, count) in &counts.repaired {
         writeln!(out, "  {count} of them were repaired: {name}")?;
     }
-    for (key, estimate) in &counts.estimates {
+    for (key, estimate) in counts.shown_estimates() {
         let percent = 100.0 * estimate;
         writeln!(out, "about {percent:.1} % of the pairs look {key}")?;
     }

@@ -17,7 +17,7 @@ pub(super) struct PairsArgs {
     /// The config whose training text is read, a TOML file
     #[arg(required_unless_present_any = ["src", "pairs"])]
     config: Option<PathBuf>,
-    /// Override a key of the config, as in `data.max_examples=1000`; may be repeated
+    /// Override a key of the config, as in `data.train=other/train`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "config")]
     overrides: Vec<String>,
     /// The source side, one sentence per line, in place of a config
@@ -32,10 +32,10 @@ pub(super) struct PairsArgs {
     #[arg(conflicts_with_all = ["config", "src"])]
     pairs: Option<PathBuf>,
     /// Language of the source side of `--pairs`, as the file names it: `en`
-    #[arg(long, value_name = "LANGUAGE", requires = "pairs")]
+    #[arg(long, value_name = "LANGUAGE", requires = "pairs", value_parser = language)]
     from: Option<String>,
     /// Language of its target side
-    #[arg(long, value_name = "LANGUAGE", requires = "pairs")]
+    #[arg(long, value_name = "LANGUAGE", requires = "pairs", value_parser = language)]
     to: Option<String>,
 }
 
@@ -50,6 +50,11 @@ pub(super) struct Pairs {
 }
 
 impl PairsArgs {
+    /// The file of the config, if one is given.
+    pub(super) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// Opens the text for a command.
     ///
     /// # Errors
@@ -67,12 +72,20 @@ impl PairsArgs {
     }
 
     fn open_with(&self, command: &str, change: impl FnOnce(&mut Config)) -> anyhow::Result<Pairs> {
+        if self.config.is_none() && !self.overrides.is_empty() {
+            return Err(usage(anyhow!(
+                "`--set` overrides keys of a config, and there is none"
+            )));
+        }
         if let (Some(path), Some(from), Some(to)) = (&self.pairs, &self.from, &self.to) {
             return open_one(path, [from, to]);
         }
         if let (Some(src), Some(tgt)) = (&self.src, &self.tgt) {
             check_has_one_side(src)?;
             check_has_one_side(tgt)?;
+            if is_same_file(src, tgt) {
+                return Err(usage(anyhow!("`--src` and `--tgt` are the same file")));
+            }
             return Ok(Pairs {
                 config: None,
                 corpus: Corpus::from_files(src, tgt)?,
@@ -102,12 +115,33 @@ impl PairsArgs {
     }
 }
 
+/// Reads the name of a language, which names files as well.
+///
+/// # Errors
+/// It has other characters than letters, digits, `-` and `_`.
+fn language(name: &str) -> Result<String, String> {
+    let is_allowed = |character: char| character.is_alphanumeric() || "-_".contains(character);
+    if !name.is_empty() && name.chars().all(is_allowed) {
+        return Ok(name.to_owned());
+    }
+    Err("a language has letters, digits, `-` and `_`, as `en` or `pt_BR`".to_owned())
+}
+
+/// Whether two paths lead to the same file.
+pub(super) fn is_same_file(left: &Path, right: &Path) -> bool {
+    let [left, right] = [left, right].map(Path::canonicalize);
+    left.is_ok_and(|left| right.is_ok_and(|right| left == right))
+}
+
 /// Opens a file with both sides.
 ///
 /// # Errors
 /// Its name has not the ending of such a file, or the file has not these languages (exit code 2); it is
 /// missing.
 fn open_one(path: &Path, [from, to]: [&String; 2]) -> anyhow::Result<Pairs> {
+    if from == to {
+        return Err(usage(anyhow!("`--from` and `--to` are both `{from}`")));
+    }
     if !has_both_sides(path) {
         let error = anyhow!(
             "`--pairs {}`: the ending of a file with both sides is `.tsv`, `.tmx` or `.zip`",

@@ -40,6 +40,40 @@ fn links_agree_with_gold_ones() {
 }
 
 #[test]
+fn an_empty_side_gets_no_links_and_no_input_is_overwritten() {
+    let sandbox = Sandbox::with(MINI);
+    let texts = [
+        "the dog sleeps\nthe cat\nthe dog\n",
+        "der Hund schläft\n\nder Hund\n",
+    ];
+    write(&sandbox, "a.en", texts[0]);
+    write(&sandbox, "a.de", texts[1]);
+    let align = ["align", "--src", "a.en", "--tgt", "a.de", "--out"];
+    sandbox.succeed(&[&align[..], &["links"]].concat());
+    let links = read(&sandbox, "links");
+    let lens: Vec<usize> = links
+        .lines()
+        .map(|line| line.split_whitespace().count())
+        .collect();
+    assert!(
+        lens.len() == 3 && lens[0] > 0 && lens[1] == 0 && lens[2] > 0,
+        "{links}"
+    );
+    let reversed = [
+        "align", "--src", "a.de", "--tgt", "a.en", "--out", "reversed",
+    ];
+    sandbox.succeed(&reversed);
+    for input in ["a.de", "./a.en"] {
+        let message = sandbox.fail(2, &[&align[..], &[input]].concat());
+        assert!(message.contains("would be overwritten"), "{message}");
+    }
+    let both = [&align[..], &["new", "--probabilities", "new"]].concat();
+    let message = sandbox.fail(2, &both);
+    assert!(message.contains("are both `new`"), "{message}");
+    assert_eq!([read(&sandbox, "a.en"), read(&sandbox, "a.de")], texts);
+}
+
+#[test]
 fn the_bytes_are_the_same_with_any_number_of_threads_and_from_files() {
     let sandbox = Sandbox::with(MINI);
     sandbox.succeed(&["corpus", "mini-en-de", "mini"]);

@@ -185,6 +185,32 @@ fn a_dry_run_writes_nothing_and_no_folder_is_written_over() {
     ];
     let message = sandbox.fail(2, &names);
     assert!(message.contains("`.tsv`, `.tmx` or `.zip`"), "{message}");
+    let twice = [
+        "clean",
+        "--src",
+        "text.en",
+        "--tgt",
+        "./text.en",
+        "--dry-run",
+    ];
+    let message = sandbox.fail(2, &twice);
+    assert!(message.contains("are the same file"), "{message}");
+    let files = ["clean", "--src", "text.en", "--tgt", "text.de", "--dry-run"];
+    let message = sandbox.fail(2, &[&files[..], &["--set", "a=1"]].concat());
+    assert!(message.contains("--set"), "{message}");
+    let pairs = [
+        "clean",
+        "--pairs",
+        "in-zip/train.zip",
+        "--from",
+        "../x",
+        "--to",
+        "de",
+    ];
+    let message = sandbox.fail(2, &[&pairs[..], &["--dry-run"]].concat());
+    assert!(message.contains("a language has letters"), "{message}");
+    let message = sandbox.fail(2, &["clean", "c.toml", "--out", "text.en"]);
+    assert!(message.contains("`text.en` is there already"), "{message}");
     let message = sandbox.fail(2, &["clean", "c.toml", "--out", "csv", "--format", "csv"]);
     assert!(
         message.contains("the forms are lines, lines.gz"),

@@ -64,6 +64,9 @@ pub(super) fn remove_from(dir: &Path) -> io::Result<()> {
 /// Something else is in it, or another process writes into it (exit code 2), and nothing is removed; it
 /// cannot be read or cleared.
 pub(super) fn clear_unfinished(dir: &Path, names: &[String], last: &str) -> anyhow::Result<()> {
+    if dir.exists() && !dir.is_dir() {
+        return Err(taken(dir));
+    }
     let cannot_clear = || format!("cannot clear `{}`", dir.display());
     file::remove_unfinished(dir, |name| name == NAME).with_context(cannot_clear)?;
     if !is_marked(dir) {

@@ -31,7 +31,8 @@ pub(super) fn read(path: &Path, num_pairs: u64) -> anyhow::Result<Vec<f32>> {
     for line in Lines::open(path)? {
         let line = line?;
         let number = scores.len() + 1;
-        let Ok(score) = line.trim().parse::<f32>() else {
+        let score = line.trim().parse::<f32>().ok();
+        let Some(score) = score.filter(|score| !score.is_nan()) else {
             return Err(usage(anyhow::anyhow!(
                 "`{}` line {number}: `{line}` is no number",
                 path.display()

@@ -12,6 +12,9 @@ use super::texts::{TrainingText, WITHOUT};
 /// The probability below which a difference is called one, of all that are tested together.
 const SIGNIFICANT: f64 = 0.05;
 
+/// The score below which a model has learned too little to say anything of its text.
+const LEAST_BLEU: f64 = 1.0;
+
 /// What all trainings showed.
 #[derive(Serialize)]
 pub(super) struct Proof {
@@ -62,9 +65,10 @@ impl Outcome {
         let (mut gain, mut p_value) = (0.0, 1.0);
         if let Some((outcome, counts)) = cleaned {
             gain = outcome.mean_bleu - mean_bleu;
-            // Of outputs that score alike in each sentence the test says the contrary: no resampled
-            // difference is greater than none.
-            if counts != &all {
+            // Of outputs that score alike the test says the contrary: no resampled difference is
+            // greater than none.
+            let [cleaned_score, own_score] = [counts, &all].map(|counts| score(bleu, counts));
+            if (cleaned_score - own_score).abs() > f64::EPSILON {
                 let samples = DEFAULT_BOOTSTRAP_SAMPLES;
                 p_value = paired_bootstrap(bleu, counts, &all, samples, DEFAULT_SEED)?.p_value;
             }
@@ -86,7 +90,8 @@ impl Outcome {
         let group = self.name.strip_prefix(WITHOUT)?;
         let mut seeds = self.bleu.iter().zip(&cleaned.bleu);
         let is_better = seeds.all(|(without, with)| without > with);
-        (is_better && self.p_value < SIGNIFICANT / num_tests as f64).then_some(group)
+        let has_learned = self.mean_bleu >= LEAST_BLEU;
+        (has_learned && is_better && self.p_value < SIGNIFICANT / num_tests as f64).then_some(group)
     }
 }
 
@@ -140,6 +145,12 @@ pub(super) fn print(out: &mut impl Write, proof: &Proof) -> io::Result<()> {
         writeln!(
             out,
             "{name:<20} {pairs:>10} {mean_bleu:>7.2} {gain:>+12.2} {p_value:>7.3}"
+        )?;
+    }
+    if proof.texts.iter().all(|text| text.mean_bleu < LEAST_BLEU) {
+        writeln!(
+            out,
+            "\nmodels that have learned so little say nothing of a text: give more `--steps`"
         )?;
     }
     for outcome in others {
@@ -220,5 +231,30 @@ mod tests {
         assert!(!printed.contains("hurts"), "{printed}");
         let (equal, _) = proof([3, 3], [3, 3]);
         assert!(equal.texts[1].gain.abs() < 1e-9 && equal.texts[1].p_value > 0.5);
+    }
+
+    #[test]
+    fn models_that_have_learned_nothing_say_nothing() {
+        let bleu = BleuOptions::default();
+        let references: Vec<String> = REFERENCES.map(str::to_owned).to_vec();
+        let seeds = |line: &str| {
+            let lines = vec![line.to_owned(); REFERENCES.len()];
+            [count(&bleu, &lines, &references).expect("as many lines")]
+        };
+        let [with, without] = ["cleaned", "without-rules"].map(TrainingText::named);
+        let cleaned = Outcome::new(&with, 9, &bleu, &seeds("x x"), None).expect("it counts");
+        let without = Outcome::new(&without, 12, &bleu, &seeds("y"), Some(&cleaned));
+        let proof = Proof {
+            steps: 5,
+            seeds: 1,
+            pairs: 12,
+            texts: vec![cleaned.0, without.expect("it counts").0],
+        };
+        assert!(proof.texts[1].mean_bleu < LEAST_BLEU);
+        assert!((proof.texts[1].p_value - 1.0).abs() < 1e-9);
+        let mut printed = Vec::new();
+        print(&mut printed, &proof).expect("it can be written");
+        let printed = String::from_utf8(printed).expect("it is UTF-8");
+        assert!(printed.contains("have learned so little"), "{printed}");
     }
 }
