@@ -180,13 +180,14 @@ fn an_alignment_that_was_stopped_or_killed_continues_to_the_same_bytes() {
 fn what_is_wrong_is_said() {
     let sandbox = Sandbox::with(MINI);
     write(&sandbox, "two", "a b\nc\n");
+    write(&sandbox, "same", "a b\nc\n");
     write(&sandbox, "three", "x\ny\nz\n");
     write(&sandbox, "empty", "\n\n");
     write(&sandbox, "beyond", "0-0\n3-0\n");
     write(&sandbox, "many", "0-0\n0-0\n0-0\n");
     write(&sandbox, "possible", "0p0\n");
     write(&sandbox, "odd", "0:0\n");
-    let small = ["--src", "two", "--tgt", "two"];
+    let small = ["--src", "two", "--tgt", "same"];
     for (code, options, expected) in [
         (2, &[][..], "<CONFIG>"),
         (2, &["--src", "two"], "--tgt"),
@@ -255,13 +256,14 @@ fn what_is_wrong_is_said() {
 fn the_state_of_another_text_is_not_used() {
     let sandbox = Sandbox::with(MINI);
     write(&sandbox, "a", "a b\n");
+    write(&sandbox, "b", "a b\n");
     fs::create_dir(sandbox.path().join("links.state")).expect("it can be made");
     write(
         &sandbox,
         "links.state/forwards-1",
         "the state of another text, in some bytes",
     );
-    let align = ["align", "--src", "a", "--tgt", "a", "--out", "links"];
+    let align = ["align", "--src", "a", "--tgt", "b", "--out", "links"];
     let message = sandbox.fail(2, &align);
     assert!(
         message.contains("`links.state` has the state of"),
