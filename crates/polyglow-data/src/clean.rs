@@ -11,7 +11,8 @@
 //! 2. [`own_language`] finds sides in another language, and exchanges those that stand on the wrong side.
 //! 3. [`lexical`] finds sides that do not say the same.
 //!
-//! Of each pair all [`reasons`] against it are kept. A [`group`] of filters can be left out. A new rule is a row of the table in [`rules`].
+//! Of each pair all [`reasons`] against it are kept. A [`group`] of filters can be left out
+//! ([`filtered`]). A new rule is a row of the table in [`rules`].
 
 pub mod cleaner;
 pub mod cleaning;

@@ -124,7 +124,7 @@ fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Re
         let swapped = is_swapped.then_some("swapped");
         let names: Vec<&str> = repairs.names().chain(swapped).collect();
         let names = if names.is_empty() {
-            "blanks".to_owned()
+            "white space, which counts as no repair".to_owned()
         } else {
             names.join(", ")
         };
@@ -141,7 +141,11 @@ fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Re
             own,
         }) = guess
         {
-            let language = code.unwrap_or("what a side of this text is in");
+            let language = code.unwrap_or(if own < probability {
+                "the language of the other side"
+            } else {
+                "its own"
+            });
             writeln!(
                 out,
                 "  {side} is in its own language with the probability {own:.3}; most probable: {language}, {probability:.3}"
