@@ -317,6 +317,11 @@ impl Corpus {
         })
     }
 
+    /// Returns the files that parallel text is read from, without reading them.
+    pub fn pair_files(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().flat_map(Part::pair_files)
+    }
+
     /// Returns the SHA-256 hash of the text of every part, but not of the weights. Images with
     /// captions count by their sizes.
     ///

@@ -144,19 +144,16 @@ pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
 /// Makes sure that no output is an input, or the other output.
 ///
 /// # Errors
-/// One is (exit code 2); the text cannot be read.
+/// One is (exit code 2).
 fn check_outputs(args: &AlignArgs, corpus: &Corpus) -> anyhow::Result<()> {
     let outputs: Vec<&Path> = [Some(&args.out), args.probabilities.as_ref()]
         .into_iter()
         .flatten()
         .map(PathBuf::as_path)
         .collect();
-    let mut inputs: Vec<PathBuf> = Vec::new();
-    for (path, _) in corpus.hashes()?.files {
-        inputs.push(path);
-    }
-    inputs.extend(args.gold.clone());
-    inputs.extend(args.text.config().map(Path::to_owned));
+    let gold = args.gold.as_deref();
+    let mut inputs: Vec<&Path> = corpus.pair_files().collect();
+    inputs.extend(gold.into_iter().chain(args.text.config()));
     for output in &outputs {
         if let Some(input) = inputs.iter().find(|input| is_same_file(input, output)) {
             let error = anyhow!("`{}` is read, and would be overwritten", input.display());

@@ -342,6 +342,16 @@ impl Part {
         self.hash_source(hasher)
     }
 
+    /// Returns the files of parallel text; none of other content, and of what is in memory.
+    pub(super) fn pair_files(&self) -> Vec<&Path> {
+        match &self.source {
+            Source::TwoFiles { src, tgt } => vec![src, tgt],
+            Source::Tsv(path) | Source::Tmx { path, .. } => vec![path],
+            Source::Moses { src, .. } => vec![src.archive()],
+            _ => Vec::new(),
+        }
+    }
+
     /// Hashes the kind of the source, and its content.
     fn hash_source(&self, hasher: &mut TextHasher) -> Result<(), DataError> {
         match &self.source {
