@@ -32,6 +32,9 @@ SAME = {"no": "nb", "iw": "he", "in": "id", "jw": "jv", "ji": "yi", "tl": "fil",
 CLOSE = [("hr", "bs", "sr"), ("id", "ms"), ("nb", "nn", "da"), ("zh", "yue"), ("zu", "xh", "ss", "nd"), ("fa", "ps"), ("cs", "sk"), ("es", "gl")]
 CLOSE_NAMES = {code: group[0] for group in CLOSE for code in group}
 
+# Languages that few programs know, for the table of languages of which there is little text.
+NEW = ("wo", "fo", "ty", "bem", "gl", "nd", "lb", "ug")
+
 
 def code_of(name):
     """The code of a language, however a program calls it; '' for none."""
@@ -108,7 +111,7 @@ def peer(identify, sentences):
 
 
 def row(name, expected, whole, rate, start):
-    """A line of the table. A program knows the languages that it ever names rightly."""
+    """Prints a line of the table, and returns the languages that a program knows: those that it ever names rightly."""
     known = {code for code, guess in zip(expected, whole) if code == guess}
 
     def share(guesses, codes, names=lambda code: code):
@@ -119,6 +122,34 @@ def row(name, expected, whole, rate, start):
     merged = share(whole, every, lambda code: CLOSE_NAMES.get(code, code))
     print(f"| {name} | {len(known)} of {len(every)} | {share(whole, known):.1f} | {share(whole, every):.1f} | {merged:.1f} | "
           f"{share(start, known):.1f} | {share(start, every):.1f} | {rate:,.0f} |", flush=True)
+    return known
+
+
+def few_classes(program, train, expected, sentences, starts, known):
+    """What our program reaches if it has learned the languages of another one alone."""
+    train = {name: lines for name, lines in train.items() if code_of(name) in known}
+    for title, texts in (("whole sentences", sentences), ("3 words", starts)):
+        tests = [(text, code) for text, code in zip(texts, expected) if code in known]
+        guesses, _ = ours(program, train, [text for text, _ in tests])
+        right = sum(guess == code for guess, (_, code) in zip(guesses, tests))
+        print(f"- polyglow with these {len(known)} languages alone, {title}: {100 * right / len(tests):.1f}")
+
+
+def little_text(program, train, expected, sentences):
+    """What is told right of languages that are learned from a few lines, beside others that have all of theirs."""
+    print("\n| lines | " + " | ".join(NEW) + " | others taken for one of them |\n|---|" + "---|" * (len(NEW) + 1))
+    for num_lines in (30, 100, 300, TRAINED):
+        some = {name: lines[:num_lines] if code_of(name) in NEW else lines for name, lines in train.items()}
+        guesses, _ = ours(program, some, sentences)
+        pairs = list(zip(expected, guesses))
+
+        def share(new):
+            of_it = [guess for code, guess in pairs if code == new]
+            return 100 * of_it.count(new) / len(of_it)
+
+        others = [guess in NEW for code, guess in pairs if code not in NEW]
+        shares = " | ".join(f"{share(new):.1f}" for new in NEW)
+        print(f"| {num_lines} | {shares} | {100 * sum(others) / len(others):.2f} % |", flush=True)
 
 
 def main():
@@ -153,7 +184,10 @@ def main():
             print(f"{name}: not installed", file=sys.stderr)
             continue
         whole, rate = peer(identify, sentences)
-        row(name, expected, whole, rate, peer(identify, starts)[0])
+        known = row(name, expected, whole, rate, peer(identify, starts)[0])
+        if name == "eld":
+            few_classes(args.program, train, expected, sentences, starts, known)
+    little_text(args.program, train, expected, sentences)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 //! N-grams of characters, by which languages are told apart.
 
+use std::sync::LazyLock;
+
 use unicode_normalization::char::is_combining_mark;
 
 /// The longest n-gram of characters.
@@ -12,21 +14,44 @@ pub(super) const ORDERS: usize = LONGEST + 1;
 const NGRAM_START: u64 = 0x100;
 const WORD_START: u64 = 0x777;
 
+/// The lower case of each character of the Basic Multilingual Plane if it is a letter or a mark, and a
+/// blank otherwise: looked up once, because Unicode's tables are slow to search. `None` for those with
+/// several lower-case letters, and for surrogates.
+static LETTERS: LazyLock<Vec<Option<char>>> = LazyLock::new(|| {
+    let lower_case = |code| {
+        let mut lower = char::from_u32(code)?.to_lowercase();
+        let first = lower.next()?;
+        lower.next().is_none().then(|| letter(first))
+    };
+    (0..0x1_0000).map(lower_case).collect()
+});
+
 /// Returns the words of a text in NFC, with a blank before and behind each: letters and marks in lower
 /// case.
 pub(super) fn normalized(text: &str) -> Vec<char> {
     let mut words = vec![' '];
-    for character in text.chars().flat_map(char::to_lowercase) {
-        if character.is_alphabetic() || is_combining_mark(character) {
-            words.push(character);
-        } else if words.last() != Some(&' ') {
-            words.push(' ');
+    let mut push = |letter| {
+        if letter != ' ' || words.last() != Some(&' ') {
+            words.push(letter);
+        }
+    };
+    for character in text.chars() {
+        match LETTERS.get(character as usize) {
+            Some(&Some(letter)) => push(letter),
+            _ => character.to_lowercase().map(letter).for_each(&mut push),
         }
     }
-    if words.last() != Some(&' ') {
-        words.push(' ');
-    }
+    push(' ');
     words
+}
+
+/// Returns a character if it is a letter or a mark, and a blank otherwise.
+fn letter(character: char) -> char {
+    if character.is_alphabetic() || is_combining_mark(character) {
+        character
+    } else {
+        ' '
+    }
 }
 
 /// Calls `visit` with the order, from 0, and the hash of each n-gram of [`normalized`] text. None
@@ -69,6 +94,8 @@ mod tests {
     fn ngrams_do_not_cross_words() {
         let text: String = normalized("It's  A1!").into_iter().collect();
         assert_eq!(text, " it s a ");
+        let text: String = normalized("İ\u{1d400}\u{10400}").into_iter().collect();
+        assert_eq!(text, " i\u{307}\u{1d400}\u{10428} ");
         let mut counts = [0; ORDERS];
         each_ngram(&normalized("it s"), |order, _| counts[order] += 1);
         // i t s; " i" "it" "t " " s" "s "; " it" "it " " s "; " it "; three words' worth of none.
