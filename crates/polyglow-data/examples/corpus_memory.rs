@@ -27,7 +27,7 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::random::{mix, unit};
 use polyglow_data::sources::PairSource;
-use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Segmentation, TokenizerConfig, Tokenizers};
 
 /// The allocator of the `polyglow` binary, so that its memory is what is shown.
 #[global_allocator]
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         max_tokens: 4096,
         pad_multiple: 1,
         seed: 1,
-        dropout: 0.0,
+        segmentation: Segmentation::Fixed,
         selection: Selection::V2,
     };
     let source = PairSource::new(Arc::new(cache), config, false)?;

@@ -6,8 +6,6 @@ pub mod augmentation;
 pub mod batch;
 #[cfg(feature = "training")]
 pub mod batching;
-#[cfg(feature = "training")]
-pub mod dropout;
 pub mod example;
 #[cfg(feature = "training")]
 pub mod id_cache;
@@ -16,6 +14,8 @@ pub mod noise;
 pub mod padded;
 #[cfg(feature = "training")]
 pub mod prefetch;
+#[cfg(feature = "training")]
+pub mod segmenter;
 pub mod skip_gram;
 #[cfg(feature = "training")]
 pub mod sources;

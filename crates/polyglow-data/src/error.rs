@@ -304,11 +304,11 @@ pub enum DataError {
         /// Tokens that they and the special tokens take.
         needed: usize,
     },
-    /// BPE dropout is not possible: it needs a BPE tokenizer all of whose tokens are made by
-    /// merges, and suitable rows.
-    #[error("BPE dropout is not possible with this tokenizer: {problem}")]
-    Dropout {
-        /// Why it is not possible.
+    /// Words cannot be segmented anew in every epoch: BPE dropout needs a BPE tokenizer all of whose
+    /// tokens are made by merges, sampling a unigram model, and both suitable rows.
+    #[error("words cannot be segmented anew in every epoch: {problem}")]
+    Segmentation {
+        /// Why that is not possible.
         problem: String,
     },
     /// The content of the id cache contradicts its header.
@@ -519,8 +519,9 @@ impl DataError {
                 "raise `tokenizer.vocab_size`, to twice that number or more, or set `tokenizer.kind = \"bpe\"`, which cuts rare \
                  characters into bytes"
             }
-            Self::Dropout { .. } => {
-                "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\""
+            Self::Segmentation { .. } => {
+                "leave out `tokenizer.dropout`, which goes with the kinds \"bpe\" and \"word-bpe\", and \
+                 `tokenizer.sampling_alpha`, which goes with \"unigram\""
             }
             Self::Cache { .. } => "delete the file; it is built again from the corpus",
             Self::LargerThanBatch { .. } => {

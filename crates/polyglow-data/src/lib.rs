@@ -24,7 +24,7 @@
 //! use polyglow_data::example::configured_filter;
 //! use polyglow_data::id_cache::IdCache;
 //! use polyglow_data::sources::{BatchSource, PairSource};
-//! use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
+//! use polyglow_data::tokenizer::{Segmentation, TokenizerConfig, Tokenizers};
 //!
 //! // A generated corpus; with files, set `train`, `src` and `tgt` instead.
 //! let data = DataConfig::embedded("digits");
@@ -37,7 +37,7 @@
 //! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_deref(), &mut |_, _| {})?;
 //! assert_eq!(report.kept, 500);
 //!
-//! let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0, selection: Selection::V2 };
+//! let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, segmentation: Segmentation::Fixed, selection: Selection::V2 };
 //! let source = PairSource::new(Arc::new(cache), batching, false)?;
 //! let plan = source.plan(0)?;
 //! let batch = source.batch(0, plan.batch(0))?;
@@ -82,5 +82,5 @@ pub use text::{compression, corpus, labeled, lines, ngram, pair_files, tagged, w
 pub use images::image_set;
 // From a corpus to batches, in the order in which data flows.
 #[cfg(feature = "training")]
-pub use batches::{augmentation, batching, dropout, id_cache, prefetch, sources, window};
+pub use batches::{augmentation, batching, id_cache, prefetch, segmenter, sources, window};
 pub use batches::{batch, example, masking, noise, padded, skip_gram};

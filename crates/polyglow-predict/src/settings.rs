@@ -112,7 +112,7 @@ impl Settings {
     /// A size does not fit, such as tied embeddings over separate vocabularies.
     pub fn shape(&self, tokenizers: &Tokenizers) -> Result<ModelShape> {
         let task = self.task();
-        // BPE dropout may lengthen a sentence that was just short enough, and each has an
+        // New segmentations of words may lengthen a sentence that was just short enough, and each has an
         // end-of-sentence token.
         let longest_sentence = self.tokenizer.planned_len(self.data.max_len) + 1;
         let vocabulary = Vocabulary {

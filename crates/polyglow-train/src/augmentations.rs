@@ -18,7 +18,7 @@ pub struct AugmentationRow {
 }
 
 /// There are none but those that a program adds: the built-in ones have keys of their own,
-/// `tokenizer.dropout` and `data.images.augment`.
+/// `tokenizer.dropout`, `tokenizer.sampling_alpha` and `data.images.augment`.
 static TABLE: Table<AugmentationRow> = Table::new("train.augmentation", &[]);
 
 impl Named for AugmentationRow {

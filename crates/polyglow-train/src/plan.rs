@@ -201,7 +201,7 @@ impl Plan {
             max_tokens: self.max_tokens,
             pad_multiple: self.pad_multiple,
             seed: self.config.seed,
-            dropout: self.config.tokenizer.dropout,
+            segmentation: self.config.tokenizer.segmentation(),
             selection: self.selection,
         }
     }

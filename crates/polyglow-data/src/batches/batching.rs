@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
 use crate::random::{Purpose, below, shuffle};
-use crate::tokenizer::planned_len;
+use crate::tokenizer::Segmentation;
 
 /// The longest length, in tokens, that sorting tells apart from others: 20 bits.
 const MAX_SORTED_LEN: usize = 0xF_FFFF;
@@ -22,8 +22,8 @@ pub struct BatchingConfig {
     pub pad_multiple: usize,
     /// Seed of the order and of everything random in the rows.
     pub seed: u64,
-    /// Probability of BPE dropout, which makes rows longer; batches leave room for that.
-    pub dropout: f64,
+    /// How words are segmented. New segmentations make rows longer; batches leave room for that.
+    pub segmentation: Segmentation,
     /// The rules by which an epoch selects examples.
     pub selection: Selection,
 }
@@ -71,9 +71,9 @@ pub struct EpochPlan {
 
 impl BatchingConfig {
     /// Returns the length for which a side of `len` tokens is planned: see
-    /// [`TokenizerConfig::planned_len`](crate::tokenizer::TokenizerConfig::planned_len).
+    /// [`Segmentation::planned_len`].
     pub fn planned_len(&self, len: usize) -> usize {
-        planned_len(len, self.dropout)
+        self.segmentation.planned_len(len)
     }
 
     /// A length rounded up to a multiple of `pad_multiple`.

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use crate::augmentation::Augmentation;
 use crate::batching::{BatchingConfig, EpochPlan};
-use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::example::Example;
 use crate::id_cache::IdCache;
 use crate::noise::SourceNoise;
+use crate::segmenter::Segmenter;
 use crate::tokenizer::WORD_START;
 
 pub use captions::{CaptionImages, CaptionSource};
@@ -112,35 +112,40 @@ pub trait BatchSource: Send + Sync + 'static {
 pub(crate) struct Cached {
     cache: Arc<IdCache>,
     config: BatchingConfig,
-    dropout: Option<Arc<BpeDropout>>,
+    segmenter: Option<Arc<Segmenter>>,
     augmentation: Option<Augmentation>,
 }
 
 impl Cached {
-    /// Makes a source of the examples of `cache`, with BPE dropout if the config asks for it.
+    /// Makes a source of the examples of `cache`, with words segmented as the config asks for.
     fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
-        let mut dropout = None;
-        if config.dropout > 0.0 {
-            let sampler = BpeDropout::new(cache.tokenizers(), config.dropout)?;
-            dropout = Some(Arc::new(sampler));
-        }
-        Ok(Self {
+        let segmenter = Segmenter::new(cache.tokenizers(), config.segmentation)?;
+        Ok(Self::with_segmenter(cache, config, segmenter))
+    }
+
+    /// Makes a source of the examples of `cache`, whose words `segmenter` segments anew, if there is one.
+    fn with_segmenter(
+        cache: Arc<IdCache>,
+        config: BatchingConfig,
+        segmenter: Option<Segmenter>,
+    ) -> Self {
+        Self {
             cache,
             config,
-            dropout,
+            segmenter: segmenter.map(Arc::new),
             augmentation: None,
-        })
+        }
     }
 
     /// Makes a source of the examples of `cache`, whose tokens stay as they are because of
     /// `problem`.
-    fn without_dropout(
+    fn with_fixed_tokens(
         cache: Arc<IdCache>,
         config: BatchingConfig,
         problem: &str,
     ) -> Result<Self, DataError> {
-        if config.dropout > 0.0 {
-            return Err(DataError::Dropout {
+        if !config.segmentation.is_fixed() {
+            return Err(DataError::Segmentation {
                 problem: problem.to_owned(),
             });
         }
@@ -172,7 +177,7 @@ impl Cached {
         })
     }
 
-    /// Returns the most tokens that an example is planned to have on both sides, before dropout: those
+    /// Returns the most tokens that an example is planned to have on both sides, before new segmentations: those
     /// of the cache, and where there is noise a few more in the source.
     fn lengths(&self, example: u32) -> (usize, usize) {
         let (src, tgt) = self.cache.lengths(example);
@@ -185,10 +190,10 @@ impl Cached {
     }
 
     /// Reads the ids of an example, of its source with noise if there is noise, and segmented again
-    /// if there is dropout.
+    /// if that is asked for.
     fn example(&self, epoch: u64, item: u32) -> Result<Example, DataError> {
         let noise = self.cache.noise(item);
-        if noise.is_none() && self.dropout.is_none() {
+        if noise.is_none() && self.segmenter.is_none() {
             return self.cache.example(item);
         }
         let mut marked = self.cache.marked_example(item)?;
@@ -202,8 +207,8 @@ impl Cached {
             };
             marked.src = source_noise.apply(marked.src)?;
         }
-        if let Some(dropout) = &self.dropout {
-            return Ok(dropout.segment(&marked, &self.config, item, epoch));
+        if let Some(segmenter) = &self.segmenter {
+            return Ok(segmenter.segment(&marked, &self.config, item, epoch));
         }
         for id in marked.src.iter_mut().chain(&mut marked.tgt) {
             *id &= !WORD_START;
@@ -211,7 +216,7 @@ impl Cached {
         Ok(marked)
     }
 
-    /// Reads the ids of examples, with new segmentations of their words if there is dropout, with
+    /// Reads the ids of examples, with new segmentations of their words if they are asked for, with
     /// noise, and with the changes of an augmentation.
     fn examples(&self, epoch: u64, items: &[u32]) -> Result<Vec<Example>, DataError> {
         let mut examples = Vec::with_capacity(items.len());
@@ -227,7 +232,7 @@ impl Cached {
 
     /// Returns whether examples without noise have the tokens that the id cache has of them.
     fn has_tokens_of_cache(&self) -> bool {
-        self.dropout.is_none() && self.augmentation.is_none()
+        self.segmenter.is_none() && self.augmentation.is_none()
     }
 
     /// Names the file and line of an example, or its index if the cache cannot be read.

@@ -21,9 +21,9 @@ pub enum Purpose {
     Ties,
     /// The order of the batches of an epoch. Key: seed, epoch.
     BatchOrder,
-    /// BPE dropout of the source side. Key: seed, epoch, example, attempt.
+    /// New segmentations of the source side. Key: seed, epoch, example, attempt.
     SrcSegmentation,
-    /// BPE dropout of the target side. Key: seed, epoch, example, attempt.
+    /// New segmentations of the target side. Key: seed, epoch, example, attempt.
     TgtSegmentation,
     /// Where a stream of text is cut into windows. Key: seed, epoch.
     WindowOffset,

@@ -23,6 +23,7 @@ mod guard;
 mod marked;
 mod normalizer;
 mod own_tokens;
+mod segmentation;
 mod sentencepiece;
 mod shown;
 mod sides;
@@ -31,8 +32,6 @@ mod train;
 mod written;
 
 pub use clean_text::{is_cleaned_to_space, is_invisible};
-#[cfg(feature = "training")]
-pub(crate) use config::planned_len;
 pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};
 pub use guard::is_guarded;
 use guard::{guarded, tokenizer_error};
@@ -42,6 +41,7 @@ use normalizer::TextNormalizer;
 use own_tokens::OwnTokens;
 #[cfg(feature = "training")]
 pub(crate) use own_tokens::own_token_problem;
+pub use segmentation::Segmentation;
 pub use sentencepiece::is_sentencepiece;
 use shown::Spelling;
 pub use sides::Tokenizers;

@@ -6,12 +6,13 @@ use std::ops::Range;
 use polyglow_data::batching::{BatchingConfig, EpochPlan, Selection};
 use polyglow_data::error::DataError;
 use polyglow_data::random::{below, mix};
+use polyglow_data::tokenizer::Segmentation;
 
 const CONFIG: BatchingConfig = BatchingConfig {
     max_tokens: 4096,
     pad_multiple: 1,
     seed: 7,
-    dropout: 0.0,
+    segmentation: Segmentation::Fixed,
     selection: Selection::V2,
 };
 

@@ -12,7 +12,7 @@ use polyglow_data::example::{Reason, configured_filter};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::{Pair, by_source};
 use polyglow_data::sources::{BatchSource, CaptionImages, CaptionSource};
-use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Kind, Segmentation, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::shapes::captioned::CaptionedShapes;
 use polyglow_data::toy::shapes::{ShapeColor, ShapeKind};
 use tempfile::TempDir;
@@ -213,7 +213,7 @@ fn a_part_of_the_captions_is_drawn_from_all_images_and_keeps_them() {
         max_tokens: 1000,
         pad_multiple: 1,
         seed: 1,
-        dropout: 0.0,
+        segmentation: Segmentation::Fixed,
         selection: Selection::V2,
     };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
@@ -276,7 +276,7 @@ fn batches_bring_each_caption_its_own_image() {
         max_tokens: 100,
         pad_multiple: 1,
         seed: 1,
-        dropout: 0.0,
+        segmentation: Segmentation::Fixed,
         selection: Selection::V2,
     };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();

@@ -16,7 +16,7 @@ use polyglow_data::labeled::LabelSet;
 use polyglow_data::pair::Pair;
 use polyglow_data::prefetch::{BatchStream, Position, Positioned};
 use polyglow_data::sources::{BatchSource, ImageSource, LabelSource, MaskedSource};
-use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Kind, Segmentation, Tokenizer, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::shapes::Shapes;
 use tempfile::TempDir;
 
@@ -24,17 +24,26 @@ const CONFIG: BatchingConfig = BatchingConfig {
     max_tokens: 1000,
     pad_multiple: 1,
     seed: 3,
-    dropout: 0.0,
+    segmentation: Segmentation::Fixed,
     selection: Selection::V2,
 };
 
 fn build(config: &DataConfig, content: Content, split: Split) -> (TempDir, Arc<IdCache>) {
+    build_of(Kind::Word, config, content, split)
+}
+
+fn build_of(
+    kind: Kind,
+    config: &DataConfig,
+    content: Content,
+    split: Split,
+) -> (TempDir, Arc<IdCache>) {
     let corpus = Corpus::open(config, content, split).unwrap();
-    let words = TokenizerConfig {
-        kind: Kind::Word,
+    let tokenizer = TokenizerConfig {
+        kind,
         ..TokenizerConfig::default()
     };
-    let tokenizers = Tokenizers::train(&words, &corpus, &mut |_, _| {}).unwrap();
+    let tokenizers = Tokenizers::train(&tokenizer, &corpus, &mut |_, _| {}).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let filter = configured_filter(config, content);
     let path = dir.path().join("ids");
@@ -95,29 +104,37 @@ fn images(
 
 #[test]
 fn every_text_comes_with_its_label() {
+    texts_come_with_their_labels(Kind::Word, Segmentation::Fixed);
+    texts_come_with_their_labels(Kind::Bpe, Segmentation::Dropout(0.2));
+}
+
+fn texts_come_with_their_labels(kind: Kind, segmentation: Segmentation) {
     let config = DataConfig::embedded("mini-en-de-types");
     config.validate(Content::LABELED_TEXT).unwrap();
-    let (_dir, cache) = build(&config, Content::LABELED_TEXT, Split::Test("test"));
+    let test = Split::Test("test");
+    let (_dir, cache) = build_of(kind, &config, Content::LABELED_TEXT, test);
+    let batching = BatchingConfig {
+        segmentation,
+        ..CONFIG
+    };
     let corpus = Corpus::open(&config, Content::LABELED_TEXT, Split::Test("test")).unwrap();
     let pairs: Vec<_> = corpus.pairs().map(Result::unwrap).collect();
     assert_eq!(cache.len(), pairs.len());
     let Tokenizers { src, tgt } = cache.tokenizers();
     assert_eq!(tgt.vocab_size(), 4 + 5);
-    let mut seen = 0;
-    let source = Arc::new(LabelSource::new(Arc::clone(&cache), CONFIG).unwrap());
+    let (mut seen, mut changed) = (0, 0);
+    let source = Arc::new(LabelSource::new(Arc::clone(&cache), batching).unwrap());
     for Positioned {
         batch, examples, ..
     } in epoch(&source, 0)
     {
         let LabelBatch { texts, labels } = batch;
         assert!(texts.num_positions() <= 1000 && labels.len() == texts.num_rows());
-        assert_eq!(
-            source.size(0, &examples),
-            (
-                [labels.len(), texts.len, 1],
-                texts.num_real() + labels.len()
-            )
+        let size = (
+            [labels.len(), texts.len, 1],
+            texts.num_real() + labels.len(),
         );
+        assert!(!segmentation.is_fixed() || source.size(0, &examples) == size);
         for (row, &example) in examples.iter().enumerate() {
             let pair = &pairs[example as usize];
             assert_eq!(tgt.decode(&[labels[row] as u32]).unwrap(), pair.tgt);
@@ -127,10 +144,12 @@ fn every_text_comes_with_its_label() {
                 .collect();
             assert_eq!(ids.last(), Some(&src.special().eos));
             assert_eq!(src.decode(&ids).unwrap(), pair.src);
+            changed += usize::from(ids[..ids.len() - 1] != cache.example(example).unwrap().src);
             seen += 1;
         }
     }
     assert_eq!(seen, pairs.len());
+    assert_eq!(changed > seen / 2, !segmentation.is_fixed(), "{changed}");
 }
 
 #[test]

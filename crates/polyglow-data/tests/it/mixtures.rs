@@ -1,5 +1,6 @@
 //! Corpora with tags, noise, steps of their own, and exchanged sides.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,14 +14,14 @@ use polyglow_data::noise::Noise;
 use polyglow_data::pair::Pair;
 use polyglow_data::pair_tags::PairTags;
 use polyglow_data::sources::{BatchSource, PairSource};
-use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Kind, Segmentation, Tokenizer, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
 const BATCHING: BatchingConfig = BatchingConfig {
     max_tokens: 60,
     pad_multiple: 1,
     seed: 5,
-    dropout: 0.0,
+    segmentation: Segmentation::Fixed,
     selection: Selection::V2,
 };
 const ENGLISH: &str = "the old dog sleeps\tder alte Hund schläft\nthe cat eats\tdie Katze frisst\n";
@@ -213,7 +214,7 @@ fn links_are_between_the_same_words_behind_tags() {
 }
 
 #[test]
-fn augmentations_and_dropout_leave_tags_where_they_are() {
+fn augmentations_and_segmentations_leave_tags_and_symbols_where_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let data = two_languages(dir.path());
     let (_cache_dir, cache) = cache(&data, &words(100));
@@ -236,20 +237,32 @@ fn augmentations_and_dropout_leave_tags_where_they_are() {
         "fra_Latn le </s>"
     );
 
-    let config = TokenizerConfig {
-        kind: Kind::Bpe,
-        vocab_size: 300,
-        ..TokenizerConfig::default()
-    };
-    let (_cache_dir, cache) = self::cache(&data, &config);
-    let dropout = BatchingConfig {
-        dropout: 0.5,
-        ..BATCHING
-    };
-    let source = PairSource::new(Arc::clone(&cache), dropout, false).unwrap();
-    let tag = cache.tokenizers().src.tag_id("<bt>").unwrap() as i32;
-    for epoch in 0..20 {
-        assert_eq!(source.batch(epoch, &[2]).unwrap().src.ids[1], tag);
+    for (kind, vocab_size, segmentation) in [
+        (Kind::Bpe, 300, Segmentation::Dropout(0.5)),
+        (Kind::Unigram, 60, Segmentation::Sampling(0.1)),
+    ] {
+        let config = TokenizerConfig {
+            kind,
+            vocab_size,
+            symbols: vec!["sleeps".to_owned()],
+            ..TokenizerConfig::default()
+        };
+        let (_cache_dir, cache) = self::cache(&data, &config);
+        let batching = BatchingConfig {
+            segmentation,
+            ..BATCHING
+        };
+        let source = PairSource::new(Arc::clone(&cache), batching, false).unwrap();
+        let tokenizer = &cache.tokenizers().src;
+        let mut texts = HashSet::new();
+        for epoch in 0..20 {
+            let ids = ids(&source.batch(epoch, &[2]).unwrap().src.ids);
+            assert_eq!(ids[1], tokenizer.tag_id("<bt>").unwrap(), "{}", kind.name());
+            let shown = shown(tokenizer, &ids);
+            assert_eq!(shown[shown.len() - 2], "sleeps", "{shown:?}");
+            texts.insert(shown);
+        }
+        assert!(texts.len() >= 3, "{texts:?}");
     }
 }
 

@@ -10,14 +10,14 @@ use polyglow_data::error::DataError;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position, Positioned};
 use polyglow_data::sources::{BatchSource, PairSource};
-use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Kind, Segmentation, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
 const CONFIG: BatchingConfig = BatchingConfig {
     max_tokens: 400,
     pad_multiple: 4,
     seed: 1,
-    dropout: 0.0,
+    segmentation: Segmentation::Fixed,
     selection: Selection::V2,
 };
 

@@ -11,7 +11,7 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::skip_gram::{SkipGram, SkipGramSampler, SkipGrams};
 use polyglow_data::sources::{BatchSource, SkipGramSource};
-use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Kind, Segmentation, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
 const ALL: SkipGrams = SkipGrams {
@@ -24,7 +24,7 @@ const CONFIG: BatchingConfig = BatchingConfig {
     max_tokens: 600,
     pad_multiple: 1,
     seed: 1,
-    dropout: 0.0,
+    segmentation: Segmentation::Fixed,
     selection: Selection::V2,
 };
 
@@ -167,9 +167,9 @@ fn a_line_with_too_many_pairs_is_named() {
 fn dropout_of_tokens_is_refused() {
     let (_dir, cache) = cache();
     let config = BatchingConfig {
-        dropout: 0.1,
+        segmentation: Segmentation::Dropout(0.1),
         ..CONFIG
     };
     let error = SkipGramSource::new(cache, config, ALL).err().unwrap();
-    assert!(matches!(error, DataError::Dropout { .. }), "{error}");
+    assert!(matches!(error, DataError::Segmentation { .. }), "{error}");
 }

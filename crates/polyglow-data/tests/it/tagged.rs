@@ -12,7 +12,7 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
 use polyglow_data::sources::{BatchSource, TagSource};
 use polyglow_data::tagged::TaggedSentences;
-use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Segmentation, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::MiniTags;
 use tempfile::TempDir;
 
@@ -142,7 +142,7 @@ const BATCHING: BatchingConfig = BatchingConfig {
     max_tokens: 1000,
     pad_multiple: 1,
     seed: 3,
-    dropout: 0.0,
+    segmentation: Segmentation::Fixed,
     selection: Selection::V2,
 };
 
@@ -190,7 +190,7 @@ fn tags_that_are_not_one_a_word_and_dropout_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(&dir, "the DET\ndog NOUN\n").unwrap();
     let dropout = BatchingConfig {
-        dropout: 0.1,
+        segmentation: Segmentation::Dropout(0.1),
         ..BATCHING
     };
     let error = TagSource::new(cache, dropout).err().unwrap().to_string();

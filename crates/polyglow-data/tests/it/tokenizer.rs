@@ -710,6 +710,28 @@ fn impossible_configurations_are_refused_by_key() {
             },
             "`tokenizer.dropout`",
         ),
+        (
+            TokenizerConfig {
+                sampling_alpha: Some(0.0),
+                ..config(Kind::Unigram)
+            },
+            "`tokenizer.sampling_alpha` must be a number above 0",
+        ),
+        (
+            TokenizerConfig {
+                sampling_alpha: Some(0.1),
+                ..config(Kind::Bpe)
+            },
+            "`tokenizer.sampling_alpha` needs kind \"unigram\"",
+        ),
+        (
+            TokenizerConfig {
+                sampling_alpha: Some(0.1),
+                dropout: 0.1,
+                ..config(Kind::Unigram)
+            },
+            "`tokenizer.sampling_alpha` goes with",
+        ),
         (config(Kind::Whitespace), "`tokenizer.vocab`"),
         (
             TokenizerConfig {

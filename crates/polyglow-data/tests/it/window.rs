@@ -13,7 +13,7 @@ use polyglow_data::example::{Filter, LengthFilter, Reason};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position, Positioned};
 use polyglow_data::sources::{BatchSource, LineSource, WindowSource};
-use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
+use polyglow_data::tokenizer::{Kind, Segmentation, TokenizerConfig, Tokenizers};
 use polyglow_data::window::Windows;
 use tempfile::TempDir;
 
@@ -21,7 +21,7 @@ const CONFIG: BatchingConfig = BatchingConfig {
     max_tokens: 60,
     pad_multiple: 1,
     seed: 1,
-    dropout: 0.0,
+    segmentation: Segmentation::Fixed,
     selection: Selection::V2,
 };
 
@@ -311,14 +311,14 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
 fn what_cannot_be_cut_into_windows_is_an_error() {
     let (_dir, text) = cache();
     let dropping = BatchingConfig {
-        dropout: 0.1,
+        segmentation: Segmentation::Dropout(0.1),
         ..CONFIG
     };
     let error = WindowSource::new(Arc::clone(&text), dropping, NonZeroUsize::MIN)
         .err()
         .unwrap();
     assert!(
-        error.to_string().contains("BPE dropout is not possible"),
+        error.to_string().contains("words cannot be segmented anew"),
         "{error}"
     );
     let start = |cache: &Arc<IdCache>, context_len| {

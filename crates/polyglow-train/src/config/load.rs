@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use polyglow_predict::error::{Context, Result, ensure, failed, usage, with_hint};
+use polyglow_predict::error::{Context, Result, bail, ensure, failed, usage, with_hint};
 use polyglow_predict::tasks::facts;
 
 use super::{Config, overrides};
@@ -170,10 +170,11 @@ impl Config {
                 self.data.is_aligned(),
                 "{key}: there are no `data.alignments` to learn from; \"learned\" makes them from the text"
             );
-            ensure!(
-                self.tokenizer.dropout == 0.0,
-                "{key}: the alignments do not fit tokens that change with `tokenizer.dropout`; set that to 0"
-            );
+            if let Some(changing) = self.tokenizer.segmentation().key() {
+                bail!(
+                    "{key}: the alignments do not fit tokens that change with `{changing}`; leave that out"
+                );
+            }
             ensure!(
                 self.train.augmentation.is_none(),
                 "{key}: the alignments do not fit examples that `train.augmentation` changes"

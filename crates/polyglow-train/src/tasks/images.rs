@@ -94,10 +94,9 @@ fn check(config: &Config) -> Result<()> {
         max_len == DataConfig::default().max_len,
         "`data.max_len = {max_len}`: images have one size, `data.images.size`; leave it out"
     );
-    ensure!(
-        config.tokenizer.dropout == 0.0,
-        "`tokenizer.dropout`: images are not tokenized; set it to 0"
-    );
+    if let Some(key) = config.tokenizer.segmentation().key() {
+        bail!("`{key}`: images are not tokenized; leave it out");
+    }
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use polyglow_data::batch::TextBatch;
 use polyglow_data::sources::{BatchSource, LineSource, WindowSource};
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
-use polyglow_predict::error::{Result, TrainError, ensure};
+use polyglow_predict::error::{Result, TrainError, bail};
 use polyglow_predict::tasks::language;
 
 pub use self::counting::{NgramScores, ngram_scores};
@@ -106,10 +106,14 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 }
 
 fn check(config: &Config) -> Result<()> {
-    ensure!(
-        config.data.context_len.is_none() || config.tokenizer.dropout == 0.0,
-        "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"
-    );
+    if let (Some(_), Some(key)) = (
+        config.data.context_len,
+        config.tokenizer.segmentation().key(),
+    ) {
+        bail!(
+            "`{key}`: the windows of `data.context_len` are cut before words are segmented; leave it out"
+        );
+    }
     Ok(())
 }
 

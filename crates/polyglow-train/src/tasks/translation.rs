@@ -43,7 +43,7 @@ impl<M> Translation<M> {
     /// Makes the task of translating the pairs in `cache`.
     ///
     /// # Errors
-    /// The config asks for BPE dropout with a tokenizer that is not plain BPE.
+    /// The config asks for new segmentations of words of which the tokenizer is not capable.
     pub fn new(setting: Setting, cache: Arc<IdCache>) -> Result<Self> {
         let links = setting.plan.config.train.alignment_weight > 0.0;
         let mut source = PairSource::new(cache, setting.plan.batching(), links)?;

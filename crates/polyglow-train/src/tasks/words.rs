@@ -8,7 +8,7 @@ use polyglow_data::batch::SkipGramBatch;
 use polyglow_data::sources::SkipGramSource;
 use polyglow_model::{Model, Precision, Predict, Words};
 use polyglow_predict::device::upload;
-use polyglow_predict::error::{Result, ensure};
+use polyglow_predict::error::{Result, bail, ensure};
 use polyglow_predict::tasks::words::{self, upload_words};
 
 use super::{
@@ -94,10 +94,9 @@ fn check(config: &Config) -> Result<()> {
         smoothing == 0.0,
         "`train.label_smoothing = {smoothing}`: word vectors are trained without label smoothing; set it to 0 (the default is 0.1)"
     );
-    ensure!(
-        config.tokenizer.dropout == 0.0,
-        "`tokenizer.dropout`: word vectors are learned for whole words; set it to 0"
-    );
+    if let Some(key) = config.tokenizer.segmentation().key() {
+        bail!("`{key}`: word vectors are learned for whole words; leave it out");
+    }
     ensure!(
         config.train.precision == Precision::F32,
         "`train.precision`: training word vectors has no matrix products, which it would round; set it to `\"f32\"`"

@@ -90,10 +90,10 @@ fn search<T: Task<Model = Model>>(
     });
     observer.idle();
     let best = best?;
-    if plan.config.tokenizer.dropout == 0.0 {
+    if plan.config.tokenizer.segmentation().is_fixed() {
         return Ok(best);
     }
-    // With BPE dropout what was tried is one draw; another may be as long as what was planned.
+    // With new segmentations what was tried is one draw; another may be as long as what was planned.
     let items = longest.batch(best);
     let planned = BatchShape::from(source.size(0, &items).0).positions();
     let drawn = source.batch(0, &items).map_err(Into::into)?;

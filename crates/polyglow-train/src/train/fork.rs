@@ -31,11 +31,12 @@ const FIXED: [&str; 2] = ["model.", TOKENIZER];
 /// The beginning of keys that only its ids depend on.
 const TOKENIZER: &str = "tokenizer.";
 /// Keys among them that may change: they act during training only.
-const FREE: [&str; 4] = [
+const FREE: [&str; 5] = [
     "model.dropout",
     "model.attention_dropout",
     "model.activation_dropout",
     "tokenizer.dropout",
+    "tokenizer.sampling_alpha",
 ];
 
 /// The beginning of the names of a head's parameters.
@@ -333,7 +334,7 @@ fn check_fits(
     );
     Err(with_hint(
         usage(error),
-        "a fork keeps the model and the tokenizer, but for dropout, and may teach labels to what found hidden tokens; set the \
+        "a fork keeps the model and the tokenizer, but for dropout and `tokenizer.sampling_alpha`, and may teach labels to what found hidden tokens; set the \
          rest back, or take the config's tokenizer with `--new-vocabulary`",
     ))
 }

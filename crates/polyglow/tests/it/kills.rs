@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::program::{DIGITS, Sandbox};
 
 /// The options of each kind of run: together they cover everything that a checkpoint must have.
-const VARIANTS: [(&str, &[&str]); 5] = [
+const VARIANTS: [(&str, &[&str]); 6] = [
     (
         "accumulation, a moving average, tags and noise",
         &[
@@ -34,6 +34,14 @@ const VARIANTS: [(&str, &[&str]); 5] = [
             "tokenizer.kind=bpe",
             "tokenizer.vocab_size=300",
             "tokenizer.dropout=0.1",
+        ],
+    ),
+    (
+        "a vocabulary whose pieces are drawn",
+        &[
+            "tokenizer.kind=unigram",
+            "tokenizer.vocab_size=300",
+            "tokenizer.sampling_alpha=0.2",
         ],
     ),
     (

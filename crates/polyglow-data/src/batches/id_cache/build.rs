@@ -478,7 +478,7 @@ fn encode_side(text: &str, tokenizer: &Tokenizer, tags: &[u32]) -> Result<Vec<u3
         return Ok(Vec::new());
     }
     let mut ids = tokenizer.encode_marked(text)?;
-    // A tag is a word of its own, which BPE dropout leaves as it is.
+    // A tag is a word of its own, which new segmentations leave as it is.
     let tags: Vec<u32> = tags.iter().map(|tag| tag | WORD_START).collect();
     prepend(&tags, &mut ids);
     Ok(ids)

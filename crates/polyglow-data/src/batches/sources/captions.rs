@@ -131,7 +131,7 @@ impl CaptionSource {
     /// counts as `num_patches` positions in a batch.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
+    /// [`DataError::Segmentation`] if the tokenizer cannot segment words as `config` asks for.
     pub fn new(
         cache: Arc<IdCache>,
         images: Arc<CaptionImages>,

@@ -10,6 +10,7 @@ use crate::batch::LabelBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::error::DataError;
 use crate::id_cache::IdCache;
+use crate::segmenter::Segmenter;
 
 /// Batches of labeled texts from an id cache.
 pub struct LabelSource {
@@ -20,9 +21,10 @@ impl LabelSource {
     /// Makes batches of the texts of `cache`, whose targets are labels.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
+    /// [`DataError::Segmentation`] if the tokenizer of texts cannot segment words as `config` asks for.
     pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
-        let cached = Cached::new(cache, config)?;
+        let segmenter = Segmenter::of_sources(cache.tokenizers(), config.segmentation)?;
+        let cached = Cached::with_segmenter(cache, config, segmenter);
         Ok(Self { cached })
     }
 

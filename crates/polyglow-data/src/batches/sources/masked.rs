@@ -24,7 +24,7 @@ impl MaskedSource {
     /// Makes batches of the texts of `cache`.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
+    /// [`DataError::Segmentation`] if the tokenizer cannot segment words as `config` asks for.
     pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
         let cached = Cached::new(cache, config)?;
         Ok(Self { cached })

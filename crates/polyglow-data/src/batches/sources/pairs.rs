@@ -22,11 +22,11 @@ pub struct PairSource {
 
 impl PairSource {
     /// Makes batches of the pairs of `cache`; with `links` also the attention that their alignments
-    /// call for. With BPE dropout or an augmentation batches have no links, because these are between the
+    /// call for. With new segmentations or an augmentation batches have no links, because these are between the
     /// tokens of the text; neither have examples with noise.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if a tokenizer is not plain BPE and `config` asks for BPE dropout.
+    /// [`DataError::Segmentation`] if a tokenizer cannot segment words as `config` asks for.
     pub fn new(
         cache: Arc<IdCache>,
         config: BatchingConfig,

@@ -23,7 +23,7 @@ impl SkipGramSource {
     /// Counts the words of `cache`, because skip-grams are drawn by their frequencies.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if `batching` asks for BPE dropout; the cache cannot be read.
+    /// [`DataError::Segmentation`] if `batching` asks for new segmentations; the cache cannot be read.
     pub fn new(
         cache: Arc<IdCache>,
         batching: BatchingConfig,
@@ -34,8 +34,9 @@ impl SkipGramSource {
             (0..cache.len() as u32).map(|example| Ok::<_, DataError>(cache.example(example)?.tgt));
         let sampler =
             SkipGramSampler::count(config, tokenizer.special(), tokenizer.vocab_size(), lines)?;
-        let problem = "skip-grams are drawn by the frequencies of tokens, which dropout changes";
-        let cached = Cached::without_dropout(cache, batching, problem)?;
+        let problem =
+            "skip-grams are drawn by the frequencies of tokens, which new segmentations change";
+        let cached = Cached::with_fixed_tokens(cache, batching, problem)?;
         Ok(Self {
             cached,
             config,

@@ -26,7 +26,7 @@ const EPOCHS: usize = 2;
 /// use polyglow_data::sources::{BatchSource, StreamedSource};
 /// # use polyglow_data::corpus::Corpus;
 /// # use polyglow_data::error::DataError;
-/// # use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
+/// # use polyglow_data::tokenizer::{Segmentation, TokenizerConfig, Tokenizers};
 ///
 /// // Numbers and their successors, without an end: the next thousand in each epoch.
 /// let pairs = |epoch: u64| {
@@ -36,7 +36,7 @@ const EPOCHS: usize = 2;
 /// # let config: TokenizerConfig = serde_json::from_str(r#"{ "kind": "char" }"#)?;
 /// # let sample = Corpus::from_pairs("sample", pairs(0).filter_map(Result::<_, DataError>::ok));
 /// # let tokenizers = Tokenizers::train(&config, &sample, &mut |_, _| {})?;
-/// # let batching = BatchingConfig { max_tokens: 400, pad_multiple: 1, seed: 1, dropout: 0.0, selection: Selection::V2 };
+/// # let batching = BatchingConfig { max_tokens: 400, pad_multiple: 1, seed: 1, segmentation: Segmentation::Fixed, selection: Selection::V2 };
 /// let filter = LengthFilter { max_len: 20, max_length_ratio: 9.0 };
 /// let source = StreamedSource::new(tokenizers, batching, filter, pairs)?;
 /// let plan = source.plan(7)?;
@@ -62,7 +62,7 @@ impl StreamedSource {
     /// memory, as ids. Pairs that `filter` refuses are left out.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if `config` asks for BPE dropout.
+    /// [`DataError::Segmentation`] if `config` asks for new segmentations.
     pub fn new<I>(
         tokenizers: Tokenizers,
         config: BatchingConfig,
@@ -72,9 +72,9 @@ impl StreamedSource {
     where
         I: Iterator<Item = Result<Pair, DataError>> + 'static,
     {
-        if config.dropout > 0.0 {
+        if !config.segmentation.is_fixed() {
             let problem = "streamed text is segmented once".to_owned();
-            return Err(DataError::Dropout { problem });
+            return Err(DataError::Segmentation { problem });
         }
         Ok(Self {
             tokenizers,

@@ -20,11 +20,11 @@ impl TagSource {
     /// Makes batches of the texts of `cache`, whose targets are tags.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if `config` asks for BPE dropout: tags belong to the tokens that
-    /// words have without it.
+    /// [`DataError::Segmentation`] if `config` asks for new segmentations: tags belong to the tokens
+    /// that the tokenizer makes.
     pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
-        let problem = "tags belong to the tokens that words have without it";
-        let cached = Cached::without_dropout(cache, config, problem)?;
+        let problem = "tags belong to the tokens that the tokenizer makes";
+        let cached = Cached::with_fixed_tokens(cache, config, problem)?;
         Ok(Self { cached })
     }
 

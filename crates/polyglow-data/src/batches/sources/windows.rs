@@ -24,15 +24,15 @@ impl WindowSource {
     /// Makes batches of windows of `context_len` positions of the text in `cache`.
     ///
     /// # Errors
-    /// [`DataError::Dropout`] if `config` asks for BPE dropout: windows are cut by the number of
-    /// tokens, which it changes.
+    /// [`DataError::Segmentation`] if `config` asks for new segmentations: windows are cut by
+    /// the number of tokens, which they change.
     pub fn new(
         cache: Arc<IdCache>,
         config: BatchingConfig,
         context_len: NonZeroUsize,
     ) -> Result<Self, DataError> {
-        let problem = "windows are cut by the number of tokens, which dropout changes";
-        let cached = Cached::without_dropout(cache, config, problem)?;
+        let problem = "windows are cut by the number of tokens, which new segmentations change";
+        let cached = Cached::with_fixed_tokens(cache, config, problem)?;
         Ok(Self {
             cached,
             context_len,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::own_tokens::own_token_problem;
+use super::segmentation::Segmentation;
 use crate::config::wrong;
 use crate::error::DataError;
 
@@ -15,8 +16,8 @@ pub struct TokenizerConfig {
     /// The kind of tokens.
     pub kind: Kind,
     /// An existing `tokenizer.json` for both sides, or a directory with `tokenizer.src.json` and
-    /// `tokenizer.tgt.json`. Nothing is trained then, and of the other keys only `dropout` and
-    /// `symbols` are used.
+    /// `tokenizer.tgt.json`. Nothing is trained then, and of the other keys only `dropout`,
+    /// `sampling_alpha` and `symbols` are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Vocabulary of `kind = "whitespace"`: one token per line, optionally followed by a count.
@@ -41,6 +42,11 @@ pub struct TokenizerConfig {
     pub lowercase: bool,
     /// Probability of skipping a BPE merge in training (BPE dropout), in `[0, 1)`.
     pub dropout: f64,
+    /// Exponent alpha of subword regularization (Kudo, 2018), above 0: in every epoch the segmentation
+    /// of a word by the unigram model is drawn in proportion to its probability to this power. `None`:
+    /// always the tokenizer's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling_alpha: Option<f64>,
 }
 
 /// The kind of the tokens of a vocabulary.
@@ -130,33 +136,25 @@ impl Default for TokenizerConfig {
             normalization: Normalization::Nfc,
             lowercase: false,
             dropout: 0.0,
+            sampling_alpha: None,
         }
     }
 }
 
-// How much longer BPE dropout may make a sentence: by this share of its length per unit of
-// probability, and a few tokens. On captions with 8 000 BPE tokens and p = 0.1, sentences grow by
-// 29 % on average, and one draw in thirteen exceeds these limits. Room for all of them would mean
-// more padding in every batch.
-const DROPOUT_GROWTH: f64 = 3.5;
-const DROPOUT_SLACK: usize = 2;
-
-/// See [`TokenizerConfig::planned_len`].
-pub(crate) fn planned_len(len: usize, dropout: f64) -> usize {
-    if dropout > 0.0 && len > 0 {
-        len + (len as f64 * DROPOUT_GROWTH * dropout).ceil() as usize + DROPOUT_SLACK
-    } else {
-        len
-    }
-}
-
 impl TokenizerConfig {
-    /// Maximum number of tokens in a batch of a side that has `len` tokens without dropout.
-    ///
-    /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer
-    /// segmentations are drawn again, so a batch is never larger than planned.
+    /// Returns how the words of training text are segmented.
+    pub fn segmentation(&self) -> Segmentation {
+        match self.sampling_alpha {
+            Some(alpha) => Segmentation::Sampling(alpha),
+            None if self.dropout > 0.0 => Segmentation::Dropout(self.dropout),
+            None => Segmentation::Fixed,
+        }
+    }
+
+    /// Returns the most tokens of a side in a batch whose text the tokenizer segments into `len`: see
+    /// [`Segmentation::planned_len`].
     pub fn planned_len(&self, len: usize) -> usize {
-        planned_len(len, self.dropout)
+        self.segmentation().planned_len(len)
     }
 
     /// Returns the config of a vocabulary that leaves room for `count` more tokens.
@@ -208,6 +206,40 @@ impl TokenizerConfig {
         Ok(())
     }
 
+    /// Checks that the words of this kind of tokenizer can be segmented as the config asks for.
+    fn validate_segmentation(&self) -> Result<(), DataError> {
+        if !(0.0..1.0).contains(&self.dropout) {
+            let problem = format!("must lie in [0, 1), not {}", self.dropout);
+            return Err(wrong("tokenizer.dropout", problem));
+        }
+        if let Some(alpha) = self.sampling_alpha {
+            if !(alpha > 0.0 && alpha.is_finite()) {
+                let problem = format!("must be a number above 0, not {alpha}");
+                return Err(wrong("tokenizer.sampling_alpha", problem));
+            }
+            if self.dropout > 0.0 {
+                let problem = "goes with kind \"unigram\", and `tokenizer.dropout` with BPE";
+                return Err(wrong("tokenizer.sampling_alpha", problem.to_owned()));
+            }
+        }
+        // The kind of a given tokenizer is known when it is read.
+        let (Some(key), None) = (self.segmentation().key(), &self.path) else {
+            return Ok(());
+        };
+        let (is_right, kinds) = match self.segmentation() {
+            Segmentation::Sampling(_) => (self.kind == Kind::Unigram, "\"unigram\""),
+            _ => (
+                matches!(self.kind, Kind::Bpe | Kind::WordBpe),
+                "\"bpe\" or \"word-bpe\"",
+            ),
+        };
+        if is_right {
+            return Ok(());
+        }
+        let problem = format!("needs kind {kinds}, not \"{}\"", self.kind.name());
+        Err(wrong(key, problem))
+    }
+
     /// Checks ranges of numbers and combinations of keys. Opens no file.
     ///
     /// # Errors
@@ -224,21 +256,9 @@ impl TokenizerConfig {
             );
             return Err(wrong("tokenizer.vocab_size", problem));
         }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(wrong(
-                "tokenizer.dropout",
-                format!("must lie in [0, 1), not {}", self.dropout),
-            ));
-        }
+        self.validate_segmentation()?;
         if self.path.is_some() {
             return Ok(());
-        }
-        if self.dropout > 0.0 && !matches!(self.kind, Kind::Bpe | Kind::WordBpe) {
-            let problem = format!(
-                "needs kind \"bpe\" or \"word-bpe\", not \"{}\"",
-                self.kind.name()
-            );
-            return Err(wrong("tokenizer.dropout", problem));
         }
         match (self.kind, &self.vocab) {
             (Kind::Whitespace, None) => Err(wrong(

@@ -1,4 +1,4 @@
-//! Ids with a flag where a word begins, which BPE dropout needs to segment the words again.
+//! Ids with a flag where a word begins, so that words can be segmented again.
 //!
 //! The flag is a bit of the id, so that the id cache needs no second table. No vocabulary has 2^31
 //! tokens.
