@@ -1,6 +1,7 @@
 //! A page about text that was cleaned: what was repaired, what was removed and why, with examples.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use maud::{Markup, html};
 use polyglow_data::clean::reasons::reasons;
@@ -22,6 +23,16 @@ pub struct RemovedPair {
     pub src: String,
     /// Its target.
     pub tgt: String,
+    /// Which words of the source and of the target, as ranges of bytes, have no partner on the other
+    /// side; none if that is not why it was removed.
+    #[serde(skip)]
+    pub without_partner: [Vec<Range<usize>>; 2],
+}
+
+impl RemovedPair {
+    fn has_marked_words(&self) -> bool {
+        self.without_partner.iter().any(|side| !side.is_empty())
+    }
 }
 
 /// Returns the page. `samples` are some pairs of each reason, by its key; reasons without any have no
@@ -39,6 +50,11 @@ pub fn render(report: &CleanReport, samples: &BTreeMap<&'static str, Vec<Removed
                 h2 id=(reason.key) { (reason.key) }
                 p {
                     (report.removed.get(reason.key).copied().unwrap_or(0)) " pairs " (reason.title) "; the first of them:"
+                }
+                @if samples.iter().any(RemovedPair::has_marked_words) {
+                    p.note {
+                        "Marked words have no partner on the other side, by the pairs in which they occur in this text."
+                    }
                 }
                 (examples(samples))
             }
@@ -133,15 +149,34 @@ fn examples(samples: &[RemovedPair]) -> Markup {
     html! {
         table.examples {
             tbody {
-                @for RemovedPair { file, line, src, tgt } in samples {
+                @for sample in samples {
                     tr {
-                        th scope="row" { (file) ":" (line) }
-                        td dir="auto" { (src) }
-                        td dir="auto" { (tgt) }
+                        th scope="row" { (sample.file) ":" (sample.line) }
+                        td dir="auto" { (marked(&sample.src, &sample.without_partner[0])) }
+                        td dir="auto" { (marked(&sample.tgt, &sample.without_partner[1])) }
                     }
                 }
             }
         }
+    }
+}
+
+/// Marks ranges of a text; those with nothing but blanks between them become one.
+fn marked(text: &str, ranges: &[Range<usize>]) -> Markup {
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if text[last.end..range.start].trim().is_empty() => last.end = range.end,
+            _ => joined.push(range.clone()),
+        }
+    }
+    let starts = [0].into_iter().chain(joined.iter().map(|range| range.end));
+    let end = joined.last().map_or(0, |range| range.end);
+    html! {
+        @for (start, range) in starts.zip(&joined) {
+            (text[start..range.start]) mark { (text[range.clone()]) }
+        }
+        (text[end..])
     }
 }
 
@@ -164,7 +199,8 @@ mod tests {
             file: "a.en".to_owned(),
             line: 17,
             src: "<b>one</b>".to_owned(),
-            tgt: "two".to_owned(),
+            tgt: "two three, four & five".to_owned(),
+            without_partner: [vec![], vec![0..3, 4..9, 18..22]],
         };
         let page = render(&report, &BTreeMap::from([("copy", vec![sample])]));
         for text in [
@@ -175,6 +211,8 @@ mod tests {
             "html</th><td>7</td><td>3.50 %",
             "a.en:17",
             "&lt;b&gt;one&lt;/b&gt;",
+            "<mark>two three</mark>, four &amp; <mark>five</mark></td>",
+            "Marked words have no partner",
         ] {
             assert!(page.contains(text), "{text}: {page}");
         }

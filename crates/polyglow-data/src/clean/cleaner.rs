@@ -35,8 +35,16 @@ pub struct Cleaner {
     /// The numbers of the pairs so far, by the hashes of their normal forms.
     seen: HashMap<u128, u64>,
     duplicates: Vec<Duplicate>,
-    /// How many pairs with digits there were, by the hash of their normal forms without these.
-    templates: HashMap<u128, u8>,
+    /// The pairs with digits, by the hash of their normal forms without these.
+    templates: HashMap<u128, Template>,
+}
+
+/// Pairs that differ in their digits alone.
+struct Template {
+    /// The number of the first of them.
+    first: u64,
+    /// How many there are.
+    count: u8,
 }
 
 /// A pair that repeats an earlier one, by their numbers in the corpus.
@@ -92,7 +100,7 @@ impl Cleaner {
         let [src, tgt] = &self.profiles;
         let mut reasons = refuse(&pair, [src, tgt]);
         let forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
-        reasons.extend(self.held_out.refuse(&pair, &forms));
+        reasons.extend(self.held_out.find(&pair, &forms).map(|(reason, _)| reason));
         Inspected {
             pair,
             repairs,
@@ -120,20 +128,42 @@ impl Cleaner {
             return Some(DUPLICATE);
         }
         if forms.iter().any(|form| form.contains(char::is_numeric)) {
-            let template = [without_digits(&forms[0]), without_digits(&forms[1])];
-            let count = self.templates.entry(hash_pair(&template)).or_default();
-            *count = count.saturating_add(1);
-            if *count > KEPT_OF_TEMPLATE {
+            let template = self.templates.entry(hash_template(forms));
+            let template = template.or_insert(Template {
+                first: index,
+                count: 0,
+            });
+            template.count = template.count.saturating_add(1);
+            if template.count > KEPT_OF_TEMPLATE {
                 return Some(TEMPLATE);
             }
         }
         None
     }
 
+    /// Returns the number of the first pair that differs from a repaired one in digits alone.
+    pub fn first_of_template(&self, pair: &Pair) -> Option<u64> {
+        let forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
+        let template = self.templates.get(&hash_template(&forms));
+        template.map(|template| template.first)
+    }
+
+    /// Returns a held-out pair of which a repaired pair has a sentence, or nearly.
+    pub fn find_held_out(&self, pair: &Pair) -> Option<&Pair> {
+        let forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
+        let (_, held_out) = self.held_out.find(pair, &forms)?;
+        Some(held_out)
+    }
+
     /// Returns the pairs that repeat earlier ones, in the order in which they were admitted.
     pub fn duplicates(&self) -> &[Duplicate] {
         &self.duplicates
     }
+}
+
+/// Hashes both sides without their digits.
+fn hash_template([src, tgt]: &[String; 2]) -> u128 {
+    hash_pair(&[without_digits(src), without_digits(tgt)])
 }
 
 /// Replaces each run of digits by one 0.

@@ -257,16 +257,17 @@ impl Cleaning {
 
     /// Exchanges the sides of a repaired pair if they stand on the wrong sides, and returns whether it
     /// stays.
-    fn apply(&self, index: u64, pair: &mut Pair) -> bool {
+    pub(super) fn apply(&self, index: u64, pair: &mut Pair) -> bool {
         self.fates[index as usize].apply(pair)
     }
 
     /// Keeps the best `keep` of the pairs that stay, a share from 0 to 1, by their scores, of which there
-    /// is one for each pair of the corpus. Pairs without a score (NaN) stay.
+    /// is one for each pair of the corpus. Pairs without a score (NaN) stay. Returns how many pairs stay
+    /// beyond that share, because they have the score of the last one in it.
     ///
     /// # Panics
     /// There are fewer scores than pairs.
-    pub fn keep_best(&mut self, scores: &[f32], keep: f64) {
+    pub fn keep_best(&mut self, scores: &[f32], keep: f64) -> usize {
         let stays = |fate: &Fate| fate.reasons.is_empty();
         let mut ranked: Vec<f32> = self
             .fates
@@ -278,13 +279,14 @@ impl Cleaning {
         ranked.sort_unstable_by(|left, right| right.total_cmp(left));
         let num_kept = (ranked.len() as f64 * keep).ceil() as usize;
         let Some(&least) = num_kept.checked_sub(1).and_then(|last| ranked.get(last)) else {
-            return;
+            return 0;
         };
         for (index, fate) in self.fates.iter_mut().enumerate() {
             if stays(fate) && scores[index] < least {
                 fate.reasons.insert(SCORE);
             }
         }
+        ranked.partition_point(|&score| score >= least) - num_kept
     }
 
     /// Returns what becomes of the pairs by all filters.

@@ -1,9 +1,12 @@
 //! A cleaning without some groups of filters.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
+use crate::clean::cleaner::{DUPLICATE, TEMPLATE};
 use crate::clean::cleaning::{Cleaning, Fate};
 use crate::clean::group::Group;
+use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::own_language::Guess;
 use crate::clean::reasons::{LANGUAGE, ReasonSet};
 use crate::clean::repair::Repairs;
@@ -29,14 +32,20 @@ pub struct Cleaned {
 pub struct Explanation {
     /// The pair.
     pub cleaned: Cleaned,
-    /// The number of the first pair that says the same, if this one repeats it.
+    /// The number of the first pair that says the same, or the same but for digits, if this one is
+    /// removed for that.
     pub first: Option<u64>,
+    /// The held-out pair that has a sentence of this one, or nearly, if this one is removed for that.
+    pub held_out: Option<Pair>,
     /// The languages of the source and the target, once repaired; `None` if nothing was learned of
     /// languages, or a side has no letters.
     pub guesses: [Option<Guess>; 2],
     /// How far the pair is above the limit of each kind of noise: below 0 it is removed. Empty if
     /// nothing was learned of what sides say, or a side has no words.
     pub margins: Vec<(&'static str, f64)>,
+    /// The words of the source and of the target, once repaired, that have no partner on the other side by
+    /// what was learned from the text.
+    pub without_partner: [Vec<String>; 2],
 }
 
 /// What becomes of the pairs of a corpus, by all filters or without those of some groups.
@@ -91,8 +100,21 @@ impl<'a> Filtered<'a> {
     /// Returns what becomes of a pair of the corpus, by its number from 0, with what decided it.
     pub fn explain(&self, index: u64, pair: &Pair) -> Explanation {
         let cleaned = self.cleaned(index, pair);
-        let mut duplicates = self.cleaning.cleaner.duplicates().iter();
-        let same = duplicates.find(|duplicate| duplicate.index == index);
+        let Cleaning { cleaner: all, .. } = self.cleaning;
+        // As the filters saw it, whatever is left out.
+        let (mut seen, _) = all.repair(pair);
+        self.cleaning.apply(index, &mut seen);
+        let (mut first, mut held_out) = (None, None);
+        match cleaned.removed {
+            Some(DUPLICATE) => {
+                let mut duplicates = all.duplicates().iter();
+                let same = duplicates.find(|duplicate| duplicate.index == index);
+                first = same.map(|duplicate| duplicate.first);
+            }
+            Some(TEMPLATE) => first = all.first_of_template(&seen),
+            Some(TEST | NEAR_TEST) => held_out = all.find_held_out(&seen).cloned(),
+            _ => {}
+        }
         let guesses = self
             .cleaning
             .own_languages
@@ -103,12 +125,28 @@ impl<'a> Filtered<'a> {
             .lexical
             .as_ref()
             .map_or_else(Vec::new, |lexical| lexical.margins(index, &cleaned.pair));
+        let [src, tgt] = self.words_without_partner(index, &cleaned.pair);
+        let without_partner = [
+            texts_of(&cleaned.pair.src, src),
+            texts_of(&cleaned.pair.tgt, tgt),
+        ];
         Explanation {
             cleaned,
-            first: same.map(|duplicate| duplicate.first),
+            first,
+            held_out,
             guesses,
             margins,
+            without_partner,
         }
+    }
+
+    /// Returns where the words of a pair stand, in bytes, that have no partner on the other side: on the
+    /// source, and on the target. None if nothing was learned of what sides say.
+    pub fn words_without_partner(&self, index: u64, pair: &Pair) -> [Vec<Range<usize>>; 2] {
+        let lexical = self.cleaning.lexical.as_ref();
+        lexical.map_or_else(Default::default, |lexical| {
+            lexical.words_without_partner(index, pair)
+        })
     }
 
     /// Returns how many pairs stay and are removed. Repairs are not counted, which are made when a pair
@@ -140,4 +178,9 @@ impl<'a> Filtered<'a> {
         }
         report
     }
+}
+
+fn texts_of(text: &str, ranges: Vec<Range<usize>>) -> Vec<String> {
+    let texts = ranges.into_iter().map(|range| text[range].to_owned());
+    texts.collect()
 }

@@ -1,6 +1,6 @@
 //! Sentences of test and validation sets, which must not be trained on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use unicode_normalization::UnicodeNormalization;
@@ -31,13 +31,14 @@ pub const NEAR_TEST: Reason = Reason {
 /// The sentences of held-out sets.
 #[derive(Default)]
 pub struct HeldOut {
+    pairs: Vec<Pair>,
     sides: [HeldOutSide; 2],
 }
 
 #[derive(Default)]
 struct HeldOutSide {
-    /// Hashes of normal forms.
-    forms: HashSet<u64>,
+    /// The first sentence of each normal form, by its hash.
+    forms: HashMap<u64, u32>,
     /// How many n-grams each sentence has.
     sentences: Vec<usize>,
     /// The sentences that have an n-gram.
@@ -50,21 +51,22 @@ impl HeldOut {
         for (side, text) in self.sides.iter_mut().zip([&pair.src, &pair.tgt]) {
             side.add(text);
         }
+        self.pairs.push(pair.clone());
     }
 
-    /// Says whether a repaired pair has a sentence of a held-out set, or nearly; `forms` are the normal
-    /// forms of its sides.
-    pub fn refuse(&self, pair: &Pair, forms: &[String; 2]) -> Option<Reason> {
+    /// Returns a held-out pair of which a repaired pair has a sentence, or nearly, and which of both it is;
+    /// `forms` are the normal forms of its sides.
+    pub fn find(&self, pair: &Pair, forms: &[String; 2]) -> Option<(Reason, &Pair)> {
         let mut sides = self.sides.iter().zip(forms);
-        if sides.any(|(side, form)| side.forms.contains(&hash(form))) {
-            return Some(TEST);
+        if let Some(same) = sides.find_map(|(side, form)| side.forms.get(&hash(form))) {
+            return Some((TEST, &self.pairs[*same as usize]));
         }
         let [src, tgt] = [(&pair.src, 0), (&pair.tgt, 1)]
             .map(|(text, side)| self.sides[side].similarities(&ngrams(text)));
-        let is_near = src.iter().zip(&tgt).any(|(&src, &tgt)| {
+        let near = src.iter().zip(&tgt).position(|(&src, &tgt)| {
             src.max(tgt) >= NEAR || src.min(tgt) >= NEAR_BOTH && src + tgt >= NEAR_TOGETHER
         });
-        is_near.then_some(NEAR_TEST)
+        near.map(|near| (NEAR_TEST, &self.pairs[near]))
     }
 }
 
@@ -79,7 +81,7 @@ impl HeldOutSide {
             ngrams(text)
         };
         if !form.is_empty() {
-            self.forms.insert(hash(&form));
+            self.forms.entry(hash(&form)).or_insert(number);
         }
         for &ngram in &ngrams {
             self.by_ngram.entry(ngram).or_default().push(number);
@@ -159,27 +161,28 @@ mod tests {
         let key = |src: &str, tgt: &str| {
             let forms = [normal_form(src), normal_form(tgt)];
             held_out
-                .refuse(&pair(src, tgt), &forms)
-                .map(|reason| reason.key)
+                .find(&pair(src, tgt), &forms)
+                .map(|(reason, found)| (reason.key, found.src.as_str()))
         };
+        let fisher = "The old man fishes every morning.";
         assert_eq!(
             key("the OLD man fishes every morning", "Ganz anders."),
-            Some("test")
+            Some(("test", fisher))
         );
-        assert_eq!(key("Merci", "danke"), Some("test"));
+        assert_eq!(key("Merci", "danke"), Some(("test", "Thanks!")));
         assert_eq!(
             key(
                 "The old man fishes each morning.",
                 "Der alte Mann fischt jeden Morgen!"
             ),
-            Some("test")
+            Some(("test", fisher))
         );
         assert_eq!(
             key(
                 "The old man fishes every evening.",
                 "Der alte Mann fischt jeden Abend."
             ),
-            Some("near_test")
+            Some(("near_test", fisher))
         );
         assert_eq!(key("The old woman sleeps.", "Die alte Frau schläft."), None);
         assert_eq!(key("...", "ja"), None);

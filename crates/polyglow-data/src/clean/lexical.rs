@@ -15,8 +15,11 @@ mod table;
 mod threshold;
 mod vocabulary;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
+use crate::clean::words::word_ranges;
 use crate::example::Reason;
 use crate::pair::Pair;
 use crate::random::{Random, mix, shuffle};
@@ -202,6 +205,21 @@ impl Lexical {
         heads
             .map(|head| (head.kind.name(), head.margin(&features)))
             .collect()
+    }
+
+    /// Returns where the words stand, in bytes, that have no partner on the other side: on the source, and on
+    /// the target. `index` is the number of the pair in its corpus.
+    pub fn words_without_partner(&self, index: u64, pair: &Pair) -> [Vec<Range<usize>>; 2] {
+        let texts = [&pair.src, &pair.tgt];
+        let [src, tgt] = [0, 1].map(|side| self.vocabularies[side].encode(texts[side]));
+        let uncovered = self.model.folds[fold(index)].are_uncovered(&src, &tgt);
+        [0, 1].map(|side| {
+            let places = word_ranges(texts[side]).into_iter();
+            let marked = places.zip(&uncovered[side]);
+            marked
+                .filter_map(|(place, &is_uncovered)| is_uncovered.then_some(place))
+                .collect()
+        })
     }
 
     /// Measures a repaired pair; `None` without words on a side.

@@ -1,6 +1,7 @@
 //! Text as rules compare it: normal forms, words and numbers.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -25,20 +26,27 @@ pub fn normal_form(text: &str) -> String {
 /// Cuts a text into words for rules, in folded case: runs of digits, of letters, and of katakana,
 /// and single characters of scripts without spaces. Everything else is left out.
 pub fn words(text: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+    let ranges = word_ranges(text).into_iter();
+    ranges.map(|range| fold(&text[range])).collect()
+}
+
+/// Returns where the [`words`] of a text stand, in bytes.
+pub fn word_ranges(text: &str) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
     let mut before = None;
-    for character in fold(text).chars() {
+    for (start, character) in text.char_indices() {
         let kind = kind(character);
-        match (kind, words.last_mut()) {
+        let end = start + character.len_utf8();
+        match (kind, ranges.last_mut()) {
             (None, _) => {}
             (Some(kind), Some(word)) if before == Some(kind) && kind != Kind::Alone => {
-                word.push(character);
+                word.end = end;
             }
-            (Some(_), _) => words.push(character.to_string()),
+            (Some(_), _) => ranges.push(start..end),
         }
         before = kind;
     }
-    words
+    ranges
 }
 
 /// The kind of a word that a character belongs to.
@@ -135,6 +143,8 @@ mod tests {
         assert_eq!(words("Don't go, 2nd!"), ["don", "t", "go", "2", "nd"]);
         assert_eq!(words("コーヒーを飲む"), ["コーヒー", "を", "飲", "む"]);
         assert_eq!(words("¡¿...?!"), [""; 0]);
+        assert_eq!(words("İstanbul, GROẞ"), ["i\u{307}stanbul", "groß"]);
+        assert_eq!(word_ranges("¡Él va, ２!"), [2..5, 6..8, 10..13]);
     }
 
     #[test]

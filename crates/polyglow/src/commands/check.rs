@@ -13,6 +13,7 @@ use polyglow_train::Observer;
 use polyglow_train::train::Training;
 use serde::Serialize;
 
+use super::clean;
 use super::config::{ConfigArgs, default_run};
 use super::new::warn_of_stale;
 use crate::failure::usage;
@@ -62,6 +63,9 @@ struct Report<'a> {
     config: &'a Path,
     #[serde(flatten)]
     inspection: &'a Inspection,
+    /// What `data.clean = true` would do, which the config does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cleaning: Option<&'a clean::Report>,
     /// What `--hours` asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     proposal: Option<&'a Proposal>,
@@ -89,6 +93,8 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         .warnings
         .extend(warn_of_stale(&training.plan.config.data)?);
     let before = started.elapsed().as_secs_f64();
+    let num_pairs = inspection.splits[0].pairs;
+    let cleaning = clean::preview(&training.plan.config, &training.text.train, num_pairs)?;
     let proposal = match args.hours {
         Some(hours) => {
             let seconds = seconds(hours)?;
@@ -105,6 +111,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         let report = Report {
             config: &args.source.config,
             inspection: &inspection,
+            cleaning: cleaning.as_ref(),
             proposal: proposal.as_ref(),
         };
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
@@ -116,6 +123,10 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
             "warning: {}\n  hint: {}",
             warning.message, warning.hint
         )?;
+    }
+    if let Some(cleaning) = &cleaning {
+        writeln!(out, "\nwith `data.clean = true`:")?;
+        clean::print(&mut out, cleaning)?;
     }
     if let Some(proposal) = proposal {
         writeln!(out, "\nproposed for {}:", duration(proposal.seconds))?;

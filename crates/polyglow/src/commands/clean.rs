@@ -17,10 +17,12 @@ use polyglow_data::clean::filtered::Filtered;
 use polyglow_data::clean::group::Group;
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
-use polyglow_data::config::{Content, Direction};
+use polyglow_data::config::{Content, DataConfig, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
+use polyglow_predict::wording::counted;
+use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, sha256};
 use polyglow_view::cleaning::RemovedPair;
 use serde::Serialize;
@@ -35,6 +37,8 @@ use prove::{Preparation, ProveArgs};
 
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
+/// Pairs up to which [`preview`] looks at a text, which takes about a minute then.
+const MOST_PREVIEWED: u64 = 1_000_000;
 /// Samples of each reason that are printed.
 const PRINTED: usize = 3;
 
@@ -73,8 +77,8 @@ pub(crate) struct CleanArgs {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     keep: Option<f64>,
     /// Leave out a group of filters: `repairs`, `rules`, `held-out`, `duplicates`, `language`,
-    /// `meaning` or `scores`; may be repeated
-    #[arg(long, value_name = "GROUP", value_parser = group)]
+    /// `meaning` or `scores`; several with commas between them
+    #[arg(long, value_name = "GROUP", value_parser = group, value_delimiter = ',')]
     without: Vec<Group>,
     #[command(flatten)]
     proof: ProveArgs,
@@ -162,7 +166,13 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
                 ));
             }
         };
-        cleaning.keep_best(&scores, keep);
+        let ties = cleaning.keep_best(&scores, keep);
+        if ties > 0 {
+            tracing::warn!(
+                "`--keep {keep}` keeps {} with the score of the last of that share",
+                counted(ties as u64, "more pair")
+            );
+        }
     }
     let filtered = cleaning.without(args.without.iter().copied());
     if !args.explain.is_empty() {
@@ -273,13 +283,12 @@ fn write(
 ) -> anyhow::Result<Report> {
     let mut counts = filtered.report();
     let mut samples: BTreeMap<&'static str, Vec<RemovedPair>> = BTreeMap::new();
-    let mut index = 0;
+    let mut indices = 0..;
     for part in train.parts() {
         let file = part.name();
-        for (line, pair) in (1..).zip(part.pairs()?) {
+        for ((line, pair), index) in (1..).zip(part.pairs()?).zip(indices.by_ref()) {
             let pair = pair?;
             let cleaned = filtered.cleaned(index, &pair);
-            index += 1;
             let Some(reason) = cleaned.removed else {
                 counts.count_repairs(&cleaned);
                 if let Some(files) = &mut output {
@@ -292,11 +301,18 @@ fn write(
             }
             let of_reason = samples.entry(reason.key).or_default();
             if of_reason.len() < SAMPLES {
+                // Samples show pairs as they were; what was repaired or swapped has no words to mark.
+                let is_as_it_was = cleaned.pair == pair;
+                let without_partner = match Group::for_reason(reason) {
+                    Group::Meaning if is_as_it_was => filtered.words_without_partner(index, &pair),
+                    _ => Default::default(),
+                };
                 of_reason.push(RemovedPair {
                     file: file.clone(),
                     line,
                     src: pair.src,
                     tgt: pair.tgt,
+                    without_partner,
                 });
             }
         }
@@ -304,23 +320,48 @@ fn write(
     Ok(Report { counts, samples })
 }
 
+/// Says what cleaning would do to the training text of a config, with some pairs of each reason; `None`
+/// if the config cleans it, or it cannot be cleaned, or has so many of `num_pairs` that it would take
+/// long.
+///
+/// # Errors
+/// The text cannot be read.
+pub(super) fn preview(
+    config: &Config,
+    train: &Corpus,
+    num_pairs: u64,
+) -> anyhow::Result<Option<Report>> {
+    let Config { data, .. } = config;
+    if data.clean
+        || config.content() != Content::PAIRS
+        || has_several_directions(data)
+        || num_pairs > MOST_PREVIEWED
+    {
+        return Ok(None);
+    }
+    let cleaning = look(train, &held_out(data, Content::PAIRS)?)?;
+    let report = finish(&cleaning.by_all_filters(), train, None)?;
+    Ok(Some(report))
+}
+
+/// Whether a text is of several pairs of languages.
+fn has_several_directions(data: &DataConfig) -> bool {
+    let directions = data.directions();
+    let mut languages = directions
+        .iter()
+        .map(|Direction { src, tgt, .. }| (src, tgt));
+    languages
+        .next()
+        .is_some_and(|first| languages.any(|other| other != first))
+}
+
 /// Makes sure that a text is of one pair of languages.
 ///
 /// # Errors
 /// It is of several (exit code 2).
 fn check_languages(text: &Pairs) -> anyhow::Result<()> {
-    let Some(config) = &text.config else {
-        return Ok(());
-    };
-    let directions = config.data.directions();
-    let languages = |direction: &Direction| (direction.src.clone(), direction.tgt.clone());
-    let Some(first) = directions.first().map(languages) else {
-        return Ok(());
-    };
-    if directions
-        .iter()
-        .all(|direction| languages(direction) == first)
-    {
+    let config = text.config.as_ref();
+    if !config.is_some_and(|config| has_several_directions(&config.data)) {
         return Ok(());
     }
     let error = anyhow!("`clean` learns one language of each side, and this text has several");
@@ -355,6 +396,7 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
                 line,
                 src,
                 tgt,
+                ..
             } = sample;
             writeln!(out, "  {file}:{line}  {src} | {tgt}")?;
         }

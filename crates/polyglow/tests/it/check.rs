@@ -136,6 +136,17 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
     }
     assert_eq!(report["splits"][2]["in_train"], 1);
     assert_eq!(report["splits"][2]["src"]["unknown"], 1);
+    let cleaning = &report["cleaning"];
+    assert_eq!(
+        (
+            &cleaning["removed"]["empty"],
+            &cleaning["removed"]["repeat"]
+        ),
+        (&json!(5), &json!(3)),
+        "{cleaning}"
+    );
+    let cleaned = check(&sandbox, &["data.clean=true"]);
+    assert_eq!(cleaned["cleaning"], Value::Null);
     let warnings = [
         "train: 8 pairs (16.0 %) are left out: 5 with an empty side, 3 too long, 0 by length ratio",
         "train: 10 pairs (20.0 %) repeat an earlier one",
@@ -461,6 +472,10 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
         report.contains(
             "RATIO (one side more than 9 times the other, in tokens): left out of training"
         ),
+        "{report}"
+    );
+    assert!(
+        report.contains("\nwith `data.clean = true`:\n") && report.contains("empty: 5 pairs"),
         "{report}"
     );
     assert!(

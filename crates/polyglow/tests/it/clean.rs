@@ -315,6 +315,22 @@ fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says()
         counts[1] += usize::from(reason.is_some());
         counts[2] += usize::from(reason.copied() == *kind);
     }
+    // The page marks words, and a line is explained by them.
+    let page = fs::read_to_string(sandbox.path().join("out/report.html")).expect("it is there");
+    let cut = page.split("id=\"cut\"").nth(1).expect("its samples");
+    assert!(
+        cut.contains("Marked words have no partner") && cut.contains("<mark>"),
+        "{cut}"
+    );
+    let (line, _) = reasons
+        .iter()
+        .find(|(_, reason)| **reason == "cut")
+        .expect("one was found");
+    let (explained, _) = sandbox.succeed(&["clean", "c.toml", "--explain", &line.to_string()]);
+    assert!(
+        explained.contains("words without a partner: "),
+        "{explained}"
+    );
     let swapped = report["repaired"]["swapped"].as_u64().expect("a count") as usize;
     assert_eq!(
         swapped + found["swapped"][1],
@@ -335,7 +351,7 @@ fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says()
         assert_eq!(named, removed, "{report}");
         removed
     };
-    assert!(french(&["--without", "rules"]) >= french(&[]));
+    assert!(french(&["--without", "rules,held-out"]) >= french(&[]));
     // Most sentences of this small grammar share most of their words, so that one is hardly told to
     // be the translation of another.
     for (kind, least) in [
@@ -412,7 +428,7 @@ fn a_line_is_explained() {
         "--explain",
         "4",
         "--explain",
-        "text.en:2",
+        "text.de:2",
         "--explain",
         "8",
     ]);
@@ -421,6 +437,7 @@ fn a_line_is_explained() {
         "  removed: duplicate (pairs that repeat an earlier pair)\n  it repeats text.en:1\n",
         "  repaired  Is it large ? | Ist er groß ? (mojibake)\n  stays\n",
         "  removed: test (",
+        "  the held-out pair: it is over | es ist vorbei\n",
     ] {
         assert!(printed.contains(expected), "{printed}");
     }
@@ -449,6 +466,14 @@ fn the_best_pairs_by_the_scores_of_a_file_or_a_model_stay() {
     );
     let kept = fs::read_to_string(sandbox.path().join("out/train.de")).expect("it is there");
     assert_eq!(kept, "aaa sieh\nddd sieh\n");
+    write(&sandbox, "equal", "1\n1\n1\n0\n");
+    let command = [&text[..], &["--scores", "equal", "--dry-run"]].concat();
+    let (printed, said) = sandbox.succeed(&command);
+    assert!(printed.starts_with("3 of 4 pairs stay"), "{printed}");
+    assert!(
+        said.contains("`--keep 0.5` keeps 1 more pair with the score"),
+        "{said}"
+    );
     let printed = clean(&["--score", "run", "--dry-run"]);
     assert!(printed.starts_with("2 of 4 pairs stay"), "{printed}");
 

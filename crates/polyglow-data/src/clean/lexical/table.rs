@@ -62,6 +62,14 @@ pub(super) struct Evidence {
     pub(super) num_known: usize,
 }
 
+/// What the words of one side say about a word of the other.
+struct WordEvidence {
+    /// How much more probable, as a logarithm, it is there than in any text.
+    log_ratio: f64,
+    /// Whether one of them explains it.
+    is_covered: bool,
+}
+
 impl Table {
     /// Learns from pairs, of vocabularies of `sizes`.
     pub(super) fn learn(pairs: &[Words], sizes: [usize; 2]) -> Self {
@@ -174,6 +182,37 @@ impl Table {
         row.binary_search(&word).ok().map(|index| start + index)
     }
 
+    /// Says of each explained word whether no word of the other side explains it. Words that the table has
+    /// not seen say nothing.
+    pub(super) fn are_uncovered(&self, (conditions, explained): Words) -> Vec<bool> {
+        let is_uncovered = |&word: &u32| {
+            let evidence = self.word_evidence(conditions, word);
+            evidence.is_some_and(|evidence| !evidence.is_covered)
+        };
+        explained.iter().map(is_uncovered).collect()
+    }
+
+    /// Weighs a word by those of the other side; `None` if the table has not seen it.
+    fn word_evidence(&self, conditions: &[u32], word: u32) -> Option<WordEvidence> {
+        let frequency = self.frequencies[word as usize];
+        if word == UNKNOWN || frequency == 0.0 {
+            return None;
+        }
+        let mut all = 0.0;
+        let mut most = 0.0_f64;
+        for &condition in conditions.iter().filter(|&&condition| condition != UNKNOWN) {
+            if let Some(index) = self.find(condition, word) {
+                all += self.probabilities[index];
+                most = most.max(self.probabilities[index]);
+            }
+        }
+        let beside = all / (conditions.len() + 1) as f64 + BACKGROUND * frequency;
+        Some(WordEvidence {
+            log_ratio: (beside / (frequency * (1.0 + BACKGROUND))).ln(),
+            is_covered: most >= COVERED * frequency,
+        })
+    }
+
     /// Weighs words by those of the other side. Words that the table has not seen say nothing.
     pub(super) fn evidence(&self, (conditions, explained): Words) -> Evidence {
         let mut sum = 0.0;
@@ -183,30 +222,19 @@ impl Table {
         let mut run = 0.0;
         let mut longest = 0.0_f64;
         for &word in explained {
-            let frequency = self.frequencies[word as usize];
-            if word == UNKNOWN || frequency == 0.0 {
+            let Some(of_word) = self.word_evidence(conditions, word) else {
                 continue;
-            }
-            let mut all = 0.0;
-            let mut most = 0.0_f64;
-            for &condition in conditions.iter().filter(|&&condition| condition != UNKNOWN) {
-                if let Some(index) = self.find(condition, word) {
-                    all += self.probabilities[index];
-                    most = most.max(self.probabilities[index]);
-                }
-            }
-            let beside = all / (conditions.len() + 1) as f64 + BACKGROUND * frequency;
-            let evidence = (beside / (frequency * (1.0 + BACKGROUND))).ln();
+            };
             let weight = self.weights[word as usize];
-            sum += weight * evidence.clamp(EVIDENCE.0, EVIDENCE.1);
+            sum += weight * of_word.log_ratio.clamp(EVIDENCE.0, EVIDENCE.1);
             num_known += 1;
             known += weight;
-            if most < COVERED * frequency {
+            if of_word.is_covered {
+                run = 0.0;
+            } else {
                 uncovered += weight;
                 run += weight;
                 longest = longest.max(run);
-            } else {
-                run = 0.0;
             }
         }
         // The denominators keep short sentences from extremes.
@@ -248,6 +276,10 @@ mod tests {
             "{right:?} {wrong:?}"
         );
         assert_eq!(wrong.num_known, 2);
+        assert_eq!(
+            table.are_uncovered((&[1, 4], &[2, 1, 3, UNKNOWN])),
+            [true, false, true, false]
+        );
         assert!((0.45..0.5).contains(&wrong.longest), "{wrong:?}");
         // A word that was seen once says a third of what a frequent one says.
         let once: Vec<Words> = pairs

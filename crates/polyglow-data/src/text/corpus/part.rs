@@ -208,6 +208,15 @@ impl Part {
         }
     }
 
+    /// Returns whether `name` is the name of this part, or that of its target file.
+    pub fn is_called(&self, name: &str) -> bool {
+        let tgt = match &self.source {
+            Source::TwoFiles { tgt, .. } => Some(tgt.display().to_string()),
+            _ => None,
+        };
+        name == self.name() || tgt.is_some_and(|tgt| name == tgt)
+    }
+
     /// Streams the pairs of this part.
     ///
     /// # Errors

@@ -56,6 +56,9 @@ pub(super) fn print(
         if let Some(first) = explanation.first {
             writeln!(out, "  it repeats {}", name_of(cleaning, corpus, first))?;
         }
+        if let Some(Pair { src, tgt }) = &explanation.held_out {
+            writeln!(out, "  the held-out pair: {src} | {tgt}")?;
+        }
     }
     Ok(())
 }
@@ -70,7 +73,7 @@ fn find(
     let part = match &position.part {
         None if names.len() == 1 => Some(0),
         None => None,
-        Some(name) => names.iter().position(|known| known == name),
+        Some(name) => corpus.parts().iter().position(|part| part.is_called(name)),
     };
     let Some(part) = part else {
         let known = names.join("`, `");
@@ -110,6 +113,7 @@ fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Re
         cleaned,
         guesses,
         margins,
+        without_partner,
         ..
     } = explanation;
     let Cleaned {
@@ -162,6 +166,12 @@ fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Re
             "  above the limit by (below 0 is removed): {}",
             margins.join(", ")
         )?;
+    }
+    for (side, words) in ["source", "target"].into_iter().zip(without_partner) {
+        if !words.is_empty() {
+            let words = words.join(", ");
+            writeln!(out, "  {side} words without a partner: {words}")?;
+        }
     }
     match removed {
         Some(reason) => writeln!(out, "  removed: {} (pairs {})", reason.key, reason.title),
