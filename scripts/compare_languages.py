@@ -32,10 +32,6 @@ SAME = {"no": "nb", "iw": "he", "in": "id", "jw": "jv", "ji": "yi", "tl": "fil",
 CLOSE = [("hr", "bs", "sr"), ("id", "ms"), ("nb", "nn", "da"), ("zh", "yue"), ("zu", "xh", "ss", "nd"), ("fa", "ps"), ("cs", "sk"), ("es", "gl")]
 CLOSE_NAMES = {code: group[0] for group in CLOSE for code in group}
 
-# Languages that few programs know, for the table of languages of which there is little text.
-NEW = ("wo", "fo", "ty", "bem", "gl", "nd", "lb", "ug")
-
-
 def code_of(name):
     """The code of a language, however a program calls it; '' for none."""
     base = name.replace("_", "-").split("-")[0].lower()
@@ -47,6 +43,10 @@ def code_of(name):
     except langcodes.tag_parser.LanguageTagError:
         return base
     return SAME.get(code, code)
+
+
+# Languages that few programs know, for the table of languages of which there is little text.
+NEW = tuple(map(code_of, ("wol", "fao", "tah", "bem", "glg", "nde", "ltz", "uig")))
 
 
 def start_of(sentence):
