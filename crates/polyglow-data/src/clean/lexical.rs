@@ -91,22 +91,16 @@ impl Head {
     /// Learns to tell decoys of a kind from a text, which has some noise of that kind itself; `earlier`
     /// are the heads of the round before, none in the first.
     ///
-    /// What another head has refused would look like right pairs that are lost: it is left out of the
-    /// text, and decoys that it would refuse as well.
+    /// What is refused for another reason would look like right pairs that are lost: it is left out of
+    /// the text, and so are decoys that would be. What another head refuses for the same reason stays:
+    /// without it a head would see none of the right pairs that it takes together with that one.
     fn learn(kind: Kind, decoys: &[Features], text: &[Features], earlier: &[Self]) -> Self {
-        let is_not_refused_by_others = |features: &&Features| {
-            refuse(earlier, features).is_none_or(|refusing| refusing == kind)
+        let own = reason(kind);
+        let has_no_other_reason = |features: &&Features| {
+            refuse(earlier, features).is_none_or(|refusing| reason(refusing) == own)
         };
-        let decoys: Vec<Features> = decoys
-            .iter()
-            .filter(is_not_refused_by_others)
-            .copied()
-            .collect();
-        let text: Vec<Features> = text
-            .iter()
-            .filter(is_not_refused_by_others)
-            .copied()
-            .collect();
+        let decoys: Vec<Features> = decoys.iter().filter(has_no_other_reason).copied().collect();
+        let text: Vec<Features> = text.iter().filter(has_no_other_reason).copied().collect();
         let is_refused = |features: &Features| refuse(earlier, features).is_some();
         let mut order: Vec<usize> = (0..text.len()).collect();
         shuffle(&mut order, KEY);
@@ -232,8 +226,8 @@ impl Lexical {
         Some(self.model.features(&src, &tgt, fold(index)))
     }
 
-    /// Returns the estimated share of each kind of noise among the pairs that no head of another kind
-    /// refuses, by the key of its reason.
+    /// Returns the estimated share of each kind of noise among the pairs that are not refused for another
+    /// reason, by the key of its reason.
     pub fn estimates(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let heads = self.model.heads.iter();
         heads.map(|head| (reason(head.kind).key, head.threshold.noise))
@@ -350,7 +344,7 @@ fn reason(kind: Kind) -> Reason {
 fn budget(kind: Kind) -> Budget {
     let is_misaligned = matches!(kind, Kind::MisalignedNear | Kind::Misaligned);
     let (loss, mismatch) = if is_misaligned {
-        (0.003, 1.0)
+        (0.004, 1.0)
     } else {
         (0.001, 2.0)
     };
