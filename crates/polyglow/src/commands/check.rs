@@ -125,8 +125,16 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         )?;
     }
     if let Some(cleaning) = &cleaning {
-        writeln!(out, "\nwith `data.clean = true`:")?;
+        writeln!(
+            out,
+            "\nwhat `data.clean = true` would do (nothing was changed):"
+        )?;
         clean::print(&mut out, cleaning)?;
+        writeln!(
+            out,
+            "`polyglow clean {} --explain FILE:LINE` says why",
+            args.source.config.display()
+        )?;
     }
     if let Some(proposal) = proposal {
         writeln!(out, "\nproposed for {}:", duration(proposal.seconds))?;

@@ -169,7 +169,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         let ties = cleaning.keep_best(&scores, keep);
         if ties > 0 {
             tracing::warn!(
-                "`--keep {keep}` keeps {} with the score of the last of that share",
+                "`--keep {keep}` keeps {} whose score equals the lowest within that share",
                 counted(ties as u64, "more pair")
             );
         }
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
 /// # Errors
 /// There is no such group.
 fn group(name: &str) -> Result<Group, String> {
-    Group::from_name(name).ok_or_else(|| {
+    Group::from_name(name.trim()).ok_or_else(|| {
         let names: Vec<&str> = Group::ALL.into_iter().map(Group::name).collect();
         format!("the groups are {}", names.join(", "))
     })

@@ -475,7 +475,8 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
         "{report}"
     );
     assert!(
-        report.contains("\nwith `data.clean = true`:\n") && report.contains("empty: 5 pairs"),
+        report.contains("\nwhat `data.clean = true` would do (nothing was changed):\n")
+            && report.contains("empty: 5 pairs"),
         "{report}"
     );
     assert!(

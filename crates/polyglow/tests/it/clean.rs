@@ -351,7 +351,7 @@ fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says()
         assert_eq!(named, removed, "{report}");
         removed
     };
-    assert!(french(&["--without", "rules,held-out"]) >= french(&[]));
+    assert!(french(&["--without", "rules, held-out"]) >= french(&[]));
     // Most sentences of this small grammar share most of their words, so that one is hardly told to
     // be the translation of another.
     for (kind, least) in [
@@ -471,7 +471,7 @@ fn the_best_pairs_by_the_scores_of_a_file_or_a_model_stay() {
     let (printed, said) = sandbox.succeed(&command);
     assert!(printed.starts_with("3 of 4 pairs stay"), "{printed}");
     assert!(
-        said.contains("`--keep 0.5` keeps 1 more pair with the score"),
+        said.contains("`--keep 0.5` keeps 1 more pair whose score equals"),
         "{said}"
     );
     let printed = clean(&["--score", "run", "--dry-run"]);
