@@ -32,6 +32,7 @@ SAME = {"no": "nb", "iw": "he", "in": "id", "jw": "jv", "ji": "yi", "tl": "fil",
 CLOSE = [("hr", "bs", "sr"), ("id", "ms"), ("nb", "nn", "da"), ("zh", "yue"), ("zu", "xh", "ss", "nd"), ("fa", "ps"), ("cs", "sk"), ("es", "gl")]
 CLOSE_NAMES = {code: group[0] for group in CLOSE for code in group}
 
+
 def code_of(name):
     """The code of a language, however a program calls it; '' for none."""
     base = name.replace("_", "-").split("-")[0].lower()

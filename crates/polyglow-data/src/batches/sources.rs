@@ -177,8 +177,8 @@ impl Cached {
         })
     }
 
-    /// Returns the most tokens that an example is planned to have on both sides, before new segmentations: those
-    /// of the cache, and where there is noise a few more in the source.
+    /// Returns the most tokens that an example is planned to have on both sides, before new
+    /// segmentations: those of the cache, and where there is noise a few more in the source.
     fn lengths(&self, example: u32) -> (usize, usize) {
         let (src, tgt) = self.cache.lengths(example);
         if self.cache.noise(example).is_none() {

@@ -84,9 +84,7 @@ impl Cleaning {
         sample.retain_mut(|Sampled { index, pair }| cleaning.apply(*index, pair));
         if let Some(lexical) = Lexical::learn(&sample) {
             cleaning.read_meanings(corpus, &lexical, progress)?;
-            for (key, share) in lexical.estimates() {
-                *cleaning.estimates.entry(key).or_default() += share;
-            }
+            cleaning.estimates = lexical.estimates();
             cleaning.lexical = Some(lexical);
         }
         Ok(cleaning)

@@ -15,6 +15,7 @@ mod table;
 mod threshold;
 mod vocabulary;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -228,9 +229,20 @@ impl Lexical {
 
     /// Returns the estimated share of each kind of noise among the pairs that are not refused for another
     /// reason, by the key of its reason.
-    pub fn estimates(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        let heads = self.model.heads.iter();
-        heads.map(|head| (reason(head.kind).key, head.threshold.noise))
+    pub fn estimates(&self) -> BTreeMap<&'static str, f64> {
+        let mut estimates = BTreeMap::new();
+        for Head {
+            kind, threshold, ..
+        } in &self.model.heads
+        {
+            let estimate: &mut f64 = estimates.entry(reason(*kind).key).or_default();
+            *estimate = match kind {
+                // Both heads look for the same pairs.
+                Kind::MisalignedNear | Kind::Misaligned => estimate.max(threshold.noise),
+                _ => *estimate + threshold.noise,
+            };
+        }
+        estimates
     }
 }
 

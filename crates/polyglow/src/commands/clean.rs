@@ -321,8 +321,7 @@ fn write(
 }
 
 /// Says what cleaning would do to the training text of a config, with some pairs of each reason; `None`
-/// if the config cleans it, or it cannot be cleaned, or has so many of `num_pairs` that it would take
-/// long.
+/// if the config cleans it, or it cannot be cleaned, or looking at its `num_pairs` pairs would take long.
 ///
 /// # Errors
 /// The text cannot be read.

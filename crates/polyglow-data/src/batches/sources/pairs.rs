@@ -22,8 +22,8 @@ pub struct PairSource {
 
 impl PairSource {
     /// Makes batches of the pairs of `cache`; with `links` also the attention that their alignments
-    /// call for. With new segmentations or an augmentation batches have no links, because these are between the
-    /// tokens of the text; neither have examples with noise.
+    /// call for. With new segmentations or an augmentation batches have no links, because these are
+    /// between the tokens of the text; neither have examples with noise.
     ///
     /// # Errors
     /// [`DataError::Segmentation`] if a tokenizer cannot segment words as `config` asks for.

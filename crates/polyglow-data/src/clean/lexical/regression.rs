@@ -17,8 +17,8 @@ const WIDTH: usize = 2 * NUM_FEATURES + (NUM_FEATURES - 1) + (NUM_FEATURES - 2) 
 /// The most steps of Newton's method, and the step that is small enough to stop.
 const STEPS: usize = 25;
 const SMALL: f64 = 1e-3;
-/// The weight of the square of the weights. With a tenth of it, a sign that no right pair of the examples has,
-/// such as a question mark on one side, would decide alone.
+/// The weight of the square of the weights. With a tenth of it, a sign that no right pair of the
+/// examples has, such as a question mark on one side, would decide alone.
 const PENALTY: f64 = 10.0;
 /// The largest score that counts, which keeps the exponential function finite.
 const MOST: f64 = 30.0;

@@ -4,8 +4,8 @@
 //! table is as dense as it can be, common n-grams stand side by side, and those of a sentence are
 //! looked up in loops whose reads do not wait for each other: slots, then the sizes of rows, then rows.
 
-/// Languages that have an n-gram before its row has a weight for every language: with vectors, 122 of
-/// those are added as fast as about 24 that say which language they belong to.
+/// Languages that have an n-gram before its row has a weight for every language, which vectors add
+/// faster. With 122 languages, any number from 12 to 48 is about as fast.
 const DENSE: usize = 24;
 /// The width of dense rows is a multiple of this.
 const LANES: usize = 16;
@@ -24,9 +24,9 @@ pub(super) struct NgramWeights {
     dense: Vec<f32>,
 }
 
-/// Where the row of an n-gram stands. It is all 0 where there is none. Of two n-grams whose hashes agree in
-/// the upper half and nearly in the slot, which is one case in billions, the second has the row of the
-/// first.
+/// Where the row of an n-gram stands. It is all 0 where there is none. Of two n-grams whose hashes agree
+/// in the upper half, and nearly in the slot, the second has the row of the first: that is rarer than one
+/// pair in billions.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     /// The upper half of the hash; the lower half says where the slot may stand.
