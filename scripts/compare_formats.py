@@ -4,7 +4,7 @@
     pip install ctranslate2 tokenizers torch torchvision pillow transformers sacrebleu tensorboard
     python scripts/compare_formats.py target/release/polyglow runs/my test.en --ref test.de
 
-Of an encoder-decoder Transformer with one tokenizer for both sides, every line must become the same text in f32, by greedy search
+Of an encoder-decoder Transformer with one tokenizer for both sides, with tags or without, every line must become the same text in f32, by greedy search
 and with a beam of 5, and the log-probability of every token of our translations must be the same within 1e-4 for transformers; how
 many lines are the same in 16 and 8 bits, and their BLEU, is printed. A language model must go on as here, and a Vision Transformer
 give the same labels. TensorBoard must read every number of the run's records from its event file. Fails where one is not the same.
@@ -47,15 +47,17 @@ def by_length(lengths):
     return [(2 * length + 10, places) for length, places in groups.items()]
 
 
-def in_ctranslate2(directory, lines, compute_type, beam_size, threads):
+def in_ctranslate2(directory, lines, compute_type, beam_size, threads, tags):
     """The translations; `None` for those that did not end: then programs differ in what they give back."""
     model = ctranslate2.Translator(str(directory), device="cpu", compute_type=compute_type, intra_threads=threads)
     tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-    sources = [tokenizer.encode(line).tokens for line in lines]
+    before, prefix = tags
+    sources = [before + tokenizer.encode(line).tokens for line in lines]
     texts = [None] * len(lines)
     for longest, places in by_length(map(len, sources)):
         # By default CTranslate2 keeps no empty hypothesis, which takes a place among those that a search of ours ends with.
         found = model.translate_batch([sources[place] for place in places], beam_size=beam_size, length_penalty=1.0,
+                                      target_prefix=[prefix] * len(places) if prefix else None,
                                       max_batch_size=4096, batch_type="tokens", min_decoding_length=0,
                                       max_decoding_length=longest)
         for place, one in zip(places, found, strict=True):
@@ -84,11 +86,12 @@ def largest_difference(model, tokenizer, sources, targets, records):
     largest = 0.0
     for source, target, record in zip(sources, targets, records, strict=True):
         batch = tokenizer(source, return_tensors="pt")
-        labels = tokenizer(target, return_tensors="pt")["input_ids"]
-        begin = torch.full((1, 1), model.config.decoder_start_token_id)
+        labels = tokenizer(target, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+        tag = model.generation_config.forced_bos_token_id
+        begin = [model.config.decoder_start_token_id] + ([] if tag is None else [tag])
         with torch.no_grad():
-            logits = model(**batch, decoder_input_ids=torch.cat([begin, labels[:, :-1]], dim=1)).logits
-        theirs = logits.log_softmax(-1).gather(-1, labels[..., None])[0, :, 0]
+            logits = model(**batch, decoder_input_ids=torch.tensor([begin + labels[:-1]])).logits
+        theirs = logits[0, len(begin) - 1:].log_softmax(-1).gather(-1, torch.tensor(labels)[:, None])[:, 0]
         ours = torch.tensor([token["log_prob"] for token in record["tokens"]])
         if len(ours) != len(theirs):
             sys.exit(f"error: `{target}` has {len(ours)} tokens here and {len(theirs)} in transformers")
@@ -117,6 +120,8 @@ def compare_translation(options, run, place, lines, wrong):
     """Text by greedy search and with a beam, and log-probabilities."""
     references = read_lines(options.ref)[:options.lines] if options.ref else None
     (place / "text").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    data = tomllib.loads((options.run / "config.toml").read_text())["data"]
+    tags = [[data[key]] if key in data else [] for key in ("src_tag", "tgt_tag")]
     ways = {}
     for precision in ["float32", "float16", "int8"]:
         seconds, _ = run("export", options.run, "--to", "ctranslate2", "--checkpoint", options.checkpoint, "--precision",
@@ -125,7 +130,7 @@ def compare_translation(options, run, place, lines, wrong):
         # In 16 bits it computes on GPUs only; on a CPU, the numbers become f32 again.
         kind = "int8" if precision == "int8" else "float32"
         ways[f"CTranslate2 {precision}"] = lambda beam_size, out=place / precision, kind=kind: in_ctranslate2(
-            out, lines, kind, beam_size, options.threads)
+            out, lines, kind, beam_size, options.threads, tags)
     seconds, _ = run("export", options.run, "--to", "huggingface", "--checkpoint", options.checkpoint, "--out",
                      place / "huggingface")
     print(f"exported to transformers and verified in {seconds:.1f} s")

@@ -149,6 +149,16 @@ pub enum DataError {
         /// The two columns that look like text, counted from 1, if there are two.
         texts: Option<[usize; 2]>,
     },
+    /// A file ends too early, as a download that was cut off.
+    #[error("`{path}`{at_line} {problem}", path = .path.display(), at_line = at_line(*.line))]
+    CutOff {
+        /// File concerned.
+        path: PathBuf,
+        /// Line from which on it cannot be read, counted from 1.
+        line: u64,
+        /// The problem, which the message names after the file.
+        problem: String,
+    },
     /// A file in TMX is damaged, or has no pairs of the languages.
     #[error("`{path}`{at_line} {problem}", path = .path.display(), at_line = at_line(*.line))]
     Tmx {
@@ -462,7 +472,11 @@ impl DataError {
                 "`data.src` and `data.tgt` are language codes of the file: `en` takes `en-US`, too"
             }
             Self::Tmx { .. } => {
-                "was it downloaded completely? `xmllint --huge --noout FILE` tests a file; `docs/text.md` says what is read of TMX"
+                "`xmllint --huge --noout FILE` tests a file; `docs/text.md` says what is read of TMX"
+            }
+            Self::CutOff { .. } => {
+                "was it downloaded completely? `gzip -dc` and `zstd -dc` write what can be read, and `polyglow clean --lenient` \
+                 cleans it, of zstd without the end"
             }
             Self::Archive { .. } => {
                 "an archive has one member for each language, such as `Tatoeba.en-fr.en` and `Tatoeba.en-fr.fr` for `src = \"en\"` \
@@ -538,6 +552,11 @@ impl DataError {
             }
             _ => return None,
         })
+    }
+
+    /// Whether a file ends too early.
+    pub(crate) fn is_early_end(&self) -> bool {
+        matches!(self, Self::CutOff { .. })
     }
 
     /// Returns a function that makes an error of this crate of one of the system's about `path`.

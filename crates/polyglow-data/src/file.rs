@@ -9,6 +9,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+/// Whether two paths lead to the same file.
+pub fn is_same(left: &Path, right: &Path) -> bool {
+    let [left_path, right_path] = [left, right].map(Path::canonicalize);
+    left == right || left_path.is_ok_and(|left| right_path.is_ok_and(|right| left == right))
+}
+
 /// Links that a path leads through at most, as on Linux.
 const MOST_LINKS: usize = 40;
 

@@ -76,7 +76,9 @@ pub mod toy;
 // ids.
 pub use text::{alignment, pair, pair_tags, script, special, tokenizer};
 #[cfg(feature = "training")]
-pub use text::{compression, corpus, labeled, lines, ngram, pair_files, tagged, word_vectors};
+pub use text::{
+    compression, corpus, labeled, lines, ngram, pair_files, raw_bytes, tagged, word_vectors,
+};
 // What a source of images is.
 #[cfg(feature = "training")]
 pub use images::image_set;

@@ -16,6 +16,8 @@ pub mod pair;
 #[cfg(feature = "training")]
 pub mod pair_files;
 pub mod pair_tags;
+#[cfg(feature = "training")]
+pub mod raw_bytes;
 pub mod script;
 pub mod special;
 #[cfg(feature = "training")]

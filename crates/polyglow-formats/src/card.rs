@@ -161,6 +161,10 @@ impl Card {
         )?;
         let usage = format.usage(facts, model.tokenizers.is_shared());
         writeln!(text, "## Use\n\n{usage}\n")?;
+        let tags = config.data.tags();
+        if let Some(usage) = format.tag_usage(&tags).filter(|_| !tags.is_empty()) {
+            writeln!(text, "{usage}\n")?;
+        }
         self.scores(text)?;
         self.data(text, &config.data)?;
         let config = config.to_toml().unwrap_or_default();

@@ -14,6 +14,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use polyglow_data::pair_tags::PairTags;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::registry::Named;
 use polyglow_predict::error::{Context, Result, TrainError, ensure, failed, with_hint};
@@ -26,7 +27,7 @@ pub(super) use self::write::to_int8;
 use super::Precision;
 use super::array::Arrays;
 use super::folder::{self, Keys};
-use super::format::{Format, Writing};
+use super::format::{Format, TAGS, Writing};
 use super::portable::{Portable, tokenizers_in};
 use super::vocabulary::{Foreign, SpecialTokens};
 
@@ -60,6 +61,23 @@ impl Format for Ctranslate2 {
         } else {
             include_str!("usage/ctranslate2-two.md")
         }
+    }
+
+    fn tag_usage(&self, tags: &PairTags) -> Option<String> {
+        let mut sentences = vec![TAGS.to_owned()];
+        if !tags.src.is_empty() {
+            let tags = json!(tags.src);
+            sentences.push(format!(
+                "Put them before those of a source: `tokens = {tags} + tokens`."
+            ));
+        }
+        if let Some(tag) = &tags.tgt {
+            let prefix = json!([[tag]]);
+            sentences.push(format!("Give the tag of the target for each source: `translate_batch([tokens], target_prefix={prefix})`; \
+                 hypotheses begin with it, and decoding leaves it out."
+            ));
+        }
+        Some(sentences.join(" "))
     }
 
     fn check(&self, model: &Portable) -> Result<()> {

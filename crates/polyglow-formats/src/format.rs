@@ -88,9 +88,10 @@ pub trait Format: Named + Debug + Send {
         true
     }
 
-    /// Returns whether a model in this format begins texts with tags by itself.
-    fn has_tags(&self) -> bool {
-        false
+    /// Returns instructions for a model whose texts begin with tags, in Markdown; `None` if models in this
+    /// format cannot have any.
+    fn tag_usage(&self, _tags: &PairTags) -> Option<String> {
+        None
     }
 
     /// Returns whether its tokenizers must be unigram models of SentencePiece.
@@ -177,6 +178,10 @@ pub trait Format: Named + Debug + Send {
     }
 }
 
+/// What the instructions for a model with tags begin with: see [`Format::tag_usage`].
+pub(crate) const TAGS: &str =
+    "Texts begin with tags, which are tokens of their own and no part of the text.";
+
 /// A model that is to be written, and how.
 #[derive(Clone, Copy)]
 pub struct Writing<'a> {
@@ -241,13 +246,14 @@ pub fn check_export(format: &dyn Format, config: &Config, tokenizers: &Tokenizer
 /// # Errors
 /// It has none (exit code 2).
 pub(crate) fn check_tags(format: &dyn Format, config: &Config) -> Result<()> {
-    let PairTags { src, tgt } = config.data.tags();
-    if format.has_tags() || !format.has_weights() || (src.is_empty() && tgt.is_none()) {
+    let tags = config.data.tags();
+    if tags.is_empty() || !format.has_weights() || format.tag_usage(&tags).is_some() {
         return Ok(());
     }
-    let tags: Vec<String> = src
+    let tags: Vec<String> = tags
+        .src
         .iter()
-        .chain(&tgt)
+        .chain(&tags.tgt)
         .map(|tag| format!("`{tag}`"))
         .collect();
     let error = failed!(
@@ -257,7 +263,7 @@ pub(crate) fn check_tags(format: &dyn Format, config: &Config) -> Result<()> {
     );
     Err(with_hint(
         usage(error),
-        "`--to web` has; a model without `data.src_tag` and `data.tgt_tag` can go anywhere",
+        "`--to ctranslate2`, `huggingface` and `web` have; a model without `data.src_tag` and `data.tgt_tag` can go anywhere",
     ))
 }
 

@@ -19,6 +19,7 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
+use polyglow_data::pair_tags::PairTags;
 use polyglow_model::registry::Named;
 use polyglow_model::{Activation, Arch, LmShape, TransformerShape, VitShape};
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
@@ -28,7 +29,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use self::read::PICKLE;
 use self::write::Class;
 use super::array::{Array, Arrays};
-use super::format::{Format, Writing};
+use super::format::{Format, TAGS, Writing};
 use super::portable::Portable;
 use super::{Precision, folder};
 
@@ -63,6 +64,22 @@ impl Format for Huggingface {
         } else {
             include_str!("usage/huggingface.md")
         }
+    }
+
+    fn tag_usage(&self, tags: &PairTags) -> Option<String> {
+        let mut sentences = vec![TAGS.to_owned()];
+        if !tags.src.is_empty() {
+            sentences.push(format!(
+                "The tokenizer puts `{}` before a source.",
+                tags.src.join(" ")
+            ));
+        }
+        if let Some(tag) = &tags.tgt {
+            sentences.push(format!("An output begins with `{tag}`, by `forced_bos_token_id`, which `generate` takes as well: another \
+                 tag is another language, if the model knows several."
+            ));
+        }
+        Some(sentences.join(" "))
     }
 
     fn default_precision(&self, _: Arch, _: bool) -> Precision {
@@ -115,12 +132,12 @@ fn write(model: &Portable, dir: &Path) -> Result<()> {
         let tensors = write::tensors(&model.arrays, shape)?;
         folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
         folder::write_json(dir, CONFIG, &write::config(model, shape, class))?;
-        return folder::write_json(dir, GENERATION, &write::generation(model, shape));
+        return folder::write_json(dir, GENERATION, &write::generation(model, shape)?);
     }
     if let Some(shape) = shape.downcast_ref::<LmShape>() {
         let tensors = gpt2::tensors(&model.arrays, shape)?;
         let tokenizer = &model.tokenizers.tgt;
-        text::write_one(tokenizer, text::Added::Bos, shape.stack.max_len, dir)?;
+        text::write_one(tokenizer, text::Added::Bos, &[], shape.stack.max_len, dir)?;
         folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
         folder::write_json(dir, GENERATION, &gpt2::generation(model))?;
         return folder::write_json(dir, CONFIG, &gpt2::config(model, shape, &tensors)?);

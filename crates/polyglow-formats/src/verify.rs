@@ -35,6 +35,8 @@ pub(super) fn runners(written: &Portable, writing: &Writing, plan: &Plan) -> Res
 /// change the last digits of a score, and so a translation.
 fn runner(model: &Portable, plan: &Plan) -> Result<Runner> {
     let runner = model.runner(&plan.device)?;
+    // What was written says nothing of tags.
+    let runner = runner.with_tags(plan.config.data.tags())?;
     let mut runner = runner.with_search(plan.config.search.clone());
     runner.max_tokens = plan.max_tokens;
     runner.pad_multiple = plan.pad_multiple;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use burn::tensor::{Device, TensorData};
+use polyglow_data::pair_tags::PairTags;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::registry::Named;
 use polyglow_model::{Arch, Transformer};
@@ -64,8 +65,8 @@ impl Format for Web {
         "polyglow"
     }
 
-    fn has_tags(&self) -> bool {
-        true
+    fn tag_usage(&self, _: &PairTags) -> Option<String> {
+        Some("The page puts tags before texts by itself.".to_owned())
     }
 
     fn usage(&self, _: &TaskFacts, _: bool) -> &'static str {

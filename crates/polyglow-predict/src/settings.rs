@@ -106,23 +106,27 @@ impl Settings {
         task_use(&self.model, &self.data)
     }
 
+    /// Returns the number of positions of the longest text that the model reads or writes.
+    pub fn num_positions(&self) -> usize {
+        // New segmentations of words may lengthen a sentence that was just short enough, and each has an
+        // end-of-sentence token.
+        let longest_sentence = self.tokenizer.planned_len(self.data.max_len) + 1;
+        self.task().num_positions().unwrap_or(longest_sentence)
+    }
+
     /// Returns the shape of the model, which depends on the sizes of the vocabularies.
     ///
     /// # Errors
     /// A size does not fit, such as tied embeddings over separate vocabularies.
     pub fn shape(&self, tokenizers: &Tokenizers) -> Result<ModelShape> {
-        let task = self.task();
-        // New segmentations of words may lengthen a sentence that was just short enough, and each has an
-        // end-of-sentence token.
-        let longest_sentence = self.tokenizer.planned_len(self.data.max_len) + 1;
         let vocabulary = Vocabulary {
             src_size: tokenizers.src.vocab_size(),
             tgt_size: tokenizers.tgt.vocab_size(),
             shared: tokenizers.is_shared(),
             src_pad_id: tokenizers.src.special().pad,
             tgt_pad_id: tokenizers.tgt.special().pad,
-            max_len: task.num_positions().unwrap_or(longest_sentence),
-            image: task.images().map(image_shape),
+            max_len: self.num_positions(),
+            image: self.task().images().map(image_shape),
         };
         let shape = self.model.shape(vocabulary)?;
         Ok(shape.with_precision(self.train.precision))

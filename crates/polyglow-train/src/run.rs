@@ -295,7 +295,7 @@ impl RunDirectory {
             .path
             .parent()
             .and_then(Path::parent)
-            .filter(|other| !is_same(other, &self.root));
+            .filter(|other| !file::is_same(other, &self.root));
         if let Some(other) = other {
             let error = failed!(
                 "`{path}` belongs to another run than `{root}`, which has another tokenizer"
@@ -326,14 +326,6 @@ impl RunDirectory {
         };
         Ok((found, weights))
     }
-}
-
-/// Whether two paths are the same directory.
-fn is_same(left: &Path, right: &Path) -> bool {
-    left == right
-        || left
-            .canonicalize()
-            .is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
 }
 
 /// SHA-256 of the tokenizers of both sides, in hexadecimal digits.

@@ -42,6 +42,9 @@ pub fn render(report: &CleanReport, samples: &BTreeMap<&'static str, Vec<Removed
     let body = html! {
         h1 { "polyglow clean" }
         p { (kept) " of " (pairs) " pairs stay, " (percent(*kept, *pairs)) "." }
+        @for gap in &report.gaps {
+            p { "Note: " (gap) "." }
+        }
         (removed(report))
         (repaired(report))
         (languages(report))
@@ -77,7 +80,7 @@ fn removed(report: &CleanReport) -> Markup {
             p { "Nothing." }
         } @else {
             table {
-                thead { tr { th scope="col" { "reason" } th scope="col" { "pairs" } th scope="col" { "share" } th scope="col" { "no other filter" } th {} th {} } }
+                thead { tr { th scope="col" { "reason" } th scope="col" { "pairs" } th scope="col" { "share" } th scope="col" { "this group alone" } th {} th {} } }
                 tbody {
                     @for (reason, count) in counted {
                         tr {
@@ -92,8 +95,8 @@ fn removed(report: &CleanReport) -> Markup {
                 }
             }
             p.note {
-                "A pair is counted at its first reason. \"No other filter\" counts those of these pairs that "
-                "only filters of the same group remove. Every removed pair is in removed.tsv."
+                "A pair is counted at its first reason. \"This group alone\" counts those of them that "
+                "filters of the same group remove, and no others would. Every removed pair is in removed.tsv."
             }
         }
         @for (key, share) in report.shown_estimates() {
@@ -189,6 +192,7 @@ mod tests {
         let report = CleanReport {
             pairs: 200,
             kept: 150,
+            gaps: vec!["what sides say was not looked at".to_owned()],
             repaired: BTreeMap::from([("html", 7)]),
             removed: BTreeMap::from([("copy", 40), ("language", 10)]),
             removed_by_one_group: BTreeMap::from([("copy", 33)]),
@@ -205,6 +209,7 @@ mod tests {
         let page = render(&report, &BTreeMap::from([("copy", vec![sample])]));
         for text in [
             "150 of 200 pairs stay, 75.00 %.",
+            "<p>Note: what sides say was not looked at.</p>",
             "40</td><td>20.00 %</td><td>33</td>",
             "10</td><td>5.00 %</td><td>0</td>",
             "About 3.2 % of the pairs look cut.",

@@ -96,8 +96,12 @@ fn has_inner_key(entry: &Entry, topic: &str) -> bool {
 
 /// The names of the key that is most like the last part of `topic`; several if tables share it.
 pub(crate) fn alike_keys(topic: &str) -> Vec<String> {
-    let entries = entries();
-    let topic = topic.rsplit('.').next().unwrap_or(topic);
+    let mut entries = entries();
+    let (table, topic) = topic.rsplit_once('.').unwrap_or(("", topic));
+    let is_a_key = entries.iter().any(|entry| entry.key == topic);
+    if !is_a_key && entries.iter().any(|entry| entry.table == table) {
+        entries.retain(|entry| entry.table == table);
+    }
     let near = nearest(topic, entries.iter().map(|entry| entry.key));
     entries
         .iter()

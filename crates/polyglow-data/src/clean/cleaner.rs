@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::clean::held_out::HeldOut;
 use crate::clean::profile::SideProfile;
 use crate::clean::reasons::ReasonSet;
-use crate::clean::repair::{Repairs, repair};
+use crate::clean::repair::{Repairs, readable, repair};
 use crate::clean::rules::refuse;
 use crate::clean::words::normal_form;
 use crate::example::Reason;
@@ -91,6 +91,14 @@ impl Cleaner {
     pub fn repair(&self, pair: &Pair) -> (Pair, Repairs) {
         let (src, src_repairs) = repair(&pair.src, &self.profiles[0]);
         let (tgt, tgt_repairs) = repair(&pair.tgt, &self.profiles[1]);
+        (Pair { src, tgt }, src_repairs.and(tgt_repairs))
+    }
+
+    /// Returns a pair with characters in place of bytes that are no UTF-8, and what that needed; nothing else
+    /// is repaired.
+    pub fn readable(&self, pair: &Pair) -> (Pair, Repairs) {
+        let (src, src_repairs) = readable(&pair.src, &self.profiles[0]);
+        let (tgt, tgt_repairs) = readable(&pair.tgt, &self.profiles[1]);
         (Pair { src, tgt }, src_repairs.and(tgt_repairs))
     }
 

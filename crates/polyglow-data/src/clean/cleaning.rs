@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected};
 use crate::clean::filtered::Filtered;
 use crate::clean::group::Group;
-use crate::clean::lexical::{CUT, JOINED, Lexical, MISALIGNED, Sampled};
-use crate::clean::own_language::{Judgment, OwnLanguages};
+use crate::clean::lexical::{self, CUT, JOINED, Lexical, MISALIGNED, Sampled};
+use crate::clean::own_language::{self, Judgment, OwnLanguages};
 use crate::clean::profile::SideProfile;
 use crate::clean::reasons::{LANGUAGE, ReasonSet, SCORE};
 use crate::clean::sample::Sample;
@@ -45,10 +45,22 @@ pub struct Cleaning {
     /// The languages of foreign sides, to which [`Fate::language`] is an index.
     pub(super) languages: Vec<&'static str>,
     pub(super) estimates: BTreeMap<&'static str, f64>,
+    /// What could not be looked at, by the group of filters that would: there is too little text to learn
+    /// from.
+    pub(super) gaps: Vec<(Group, String)>,
     /// What was learned of the languages of both sides; `None` of too few pairs.
     pub(super) own_languages: Option<OwnLanguages>,
     /// What was learned of what sides say; `None` of too few pairs.
     pub(super) lexical: Option<Lexical>,
+}
+
+/// Where scores divide what stays from what goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoreLimit {
+    /// The lowest score that stays.
+    pub lowest: f32,
+    /// How many pairs stay beyond the share that was asked for, because they have that score, too.
+    pub num_tied: usize,
 }
 
 /// What becomes of a pair.
@@ -80,12 +92,16 @@ impl Cleaning {
         if let Some(languages) = OwnLanguages::learn(&pairs) {
             cleaning.read_languages(corpus, &languages, progress)?;
             cleaning.own_languages = Some(languages);
+        } else {
+            cleaning.note_gap(Group::Language, "languages were", own_language::FEW_PAIRS);
         }
         sample.retain_mut(|Sampled { index, pair }| cleaning.apply(*index, pair));
         if let Some(lexical) = Lexical::learn(&sample) {
             cleaning.read_meanings(corpus, &lexical, progress)?;
             cleaning.estimates = lexical.estimates();
             cleaning.lexical = Some(lexical);
+        } else {
+            cleaning.note_gap(Group::Meaning, "what sides say was", lexical::FEW_PAIRS);
         }
         Ok(cleaning)
     }
@@ -107,7 +123,12 @@ impl Cleaning {
 
     /// Reads what must not be trained on, and how the corpus is usually written.
     fn new(corpus: &Corpus, held_out: &[Corpus]) -> Result<Self, DataError> {
-        let mut cleaner = Cleaner::new(learn_profiles(corpus)?);
+        let profiles = learn_profiles(corpus)?;
+        if profiles.iter().any(SideProfile::is_in_other_encoding) {
+            // Its error says how to convert the text.
+            corpus.check_utf8()?;
+        }
+        let mut cleaner = Cleaner::new(profiles);
         for held_out in held_out {
             for pair in held_out.pairs() {
                 cleaner.add_held_out(&pair?);
@@ -119,9 +140,17 @@ impl Cleaning {
             starts: Vec::new(),
             languages: Vec::new(),
             estimates: BTreeMap::new(),
+            gaps: Vec::new(),
             own_languages: None,
             lexical: None,
         })
+    }
+
+    /// Notes that something was not looked at, and how many pairs that takes.
+    fn note_gap(&mut self, group: Group, what: &str, pairs: usize) {
+        let gap =
+            format!("{what} not looked at, which takes {pairs} pairs that nothing else removes");
+        self.gaps.push((group, gap));
     }
 
     /// Forgets what [`Filtered::explain`] alone needs, which takes memory.
@@ -170,9 +199,10 @@ impl Cleaning {
     ) -> Result<(), DataError> {
         each_chunk(corpus, |start, pairs| {
             progress(Reading::Languages, start);
+            let pairs = self.known(start, &pairs);
             let judge = |pair: &Pair| languages.judge(&self.cleaner.repair(pair).0);
             let judgments: Vec<Judgment> = pairs.par_iter().map(judge).collect();
-            for ((index, judgment), pair) in (start as usize..).zip(judgments).zip(&pairs) {
+            for ((index, judgment), pair) in (start as usize..).zip(judgments).zip(pairs) {
                 let stays = self.fates[index].reasons.is_empty();
                 match judgment {
                     Judgment::Swapped if stays => self.fates[index] = self.swap(index as u64, pair),
@@ -187,6 +217,12 @@ impl Cleaning {
             }
         })?;
         Ok(())
+    }
+
+    /// Returns those of the pairs from a number on that were there in the first reading: files may grow.
+    fn known<'p>(&self, start: u64, pairs: &'p [Pair]) -> &'p [Pair] {
+        let left = self.fates.len().saturating_sub(start as usize);
+        &pairs[..pairs.len().min(left)]
     }
 
     /// Returns the index of a language, which is added if it is new.
@@ -222,6 +258,7 @@ impl Cleaning {
     ) -> Result<(), DataError> {
         each_chunk(corpus, |start, pairs| {
             progress(Reading::Meanings, start);
+            let pairs = self.known(start, &pairs);
             let judge = |(offset, pair): (usize, &Pair)| -> Option<Reason> {
                 let index = start + offset as u64;
                 let (mut pair, _) = self.cleaner.repair(pair);
@@ -260,12 +297,12 @@ impl Cleaning {
     }
 
     /// Keeps the best `keep` of the pairs that stay, a share from 0 to 1, by their scores, of which there
-    /// is one for each pair of the corpus. Pairs without a score (NaN) stay. Returns how many pairs stay
-    /// beyond that share, because they have the score of the last one in it.
+    /// is one for each pair of the corpus. Pairs without a score (NaN) stay. Returns the limit;
+    /// `None` if no pair has a score, and all stay.
     ///
     /// # Panics
     /// There are fewer scores than pairs.
-    pub fn keep_best(&mut self, scores: &[f32], keep: f64) -> usize {
+    pub fn keep_best(&mut self, scores: &[f32], keep: f64) -> Option<ScoreLimit> {
         let stays = |fate: &Fate| fate.reasons.is_empty();
         let mut ranked: Vec<f32> = self
             .fates
@@ -276,15 +313,14 @@ impl Cleaning {
             .collect();
         ranked.sort_unstable_by(|left, right| right.total_cmp(left));
         let num_kept = (ranked.len() as f64 * keep).ceil() as usize;
-        let Some(&least) = num_kept.checked_sub(1).and_then(|last| ranked.get(last)) else {
-            return 0;
-        };
+        let lowest = *ranked.get(num_kept.checked_sub(1)?)?;
         for (index, fate) in self.fates.iter_mut().enumerate() {
-            if stays(fate) && scores[index] < least {
+            if stays(fate) && scores[index] < lowest {
                 fate.reasons.insert(SCORE);
             }
         }
-        ranked.partition_point(|&score| score >= least) - num_kept
+        let num_tied = ranked.partition_point(|&score| score >= lowest) - num_kept;
+        Some(ScoreLimit { lowest, num_tied })
     }
 
     /// Returns what becomes of the pairs by all filters.

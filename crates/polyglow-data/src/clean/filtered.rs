@@ -32,6 +32,8 @@ pub struct Cleaned {
 pub struct Explanation {
     /// The pair.
     pub cleaned: Cleaned,
+    /// All reasons to remove it, of which [`Cleaned::removed`] is the first.
+    pub reasons: Vec<Reason>,
     /// The number of the first pair that says the same, or the same but for digits, if this one is
     /// removed for that.
     pub first: Option<u64>,
@@ -83,7 +85,7 @@ impl<'a> Filtered<'a> {
     /// Returns what becomes of a pair of the corpus, by its number from 0.
     pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
         let (mut cleaned, repairs) = if self.left_out.contains(&Group::Repairs) {
-            (pair.clone(), Repairs::default())
+            self.cleaning.cleaner.readable(pair)
         } else {
             self.cleaning.cleaner.repair(pair)
         };
@@ -132,6 +134,7 @@ impl<'a> Filtered<'a> {
         ];
         Explanation {
             cleaned,
+            reasons: self.fate(index).reasons.iter().collect(),
             first,
             held_out,
             guesses,
@@ -159,6 +162,9 @@ impl<'a> Filtered<'a> {
         if !self.left_out.contains(&Group::Meaning) {
             report.estimates = self.cleaning.estimates.clone();
         }
+        let gaps = self.cleaning.gaps.iter();
+        let gaps = gaps.filter(|(group, _)| !self.left_out.contains(group));
+        report.gaps = gaps.map(|(_, gap)| gap.clone()).collect();
         for index in 0..report.pairs {
             let Fate {
                 language, reasons, ..

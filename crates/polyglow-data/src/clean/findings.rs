@@ -14,7 +14,7 @@ use crate::pair::Pair;
 use serde::Serialize;
 
 use super::language::Languages;
-pub(crate) use characters::byte_1252;
+pub(crate) use characters::{byte_1252, character_1252};
 pub use detectors::Detector;
 pub use detectors::{Check, DETECTORS};
 
@@ -76,6 +76,21 @@ pub struct Place<'a> {
     pub file: &'a str,
     /// The line, counted from 1.
     pub line: u64,
+}
+
+/// A split whose text was looked at, for [`Collector::findings`].
+#[derive(Clone, Copy, Debug)]
+pub struct SplitText<'a> {
+    /// Its name.
+    pub split: &'a str,
+    /// The number of its pairs.
+    pub pairs: u64,
+    /// Whether it is cleaned before it is encoded.
+    pub is_cleaned: bool,
+    /// Whether its pairs are sentences and their translations.
+    pub is_parallel: bool,
+    /// Whether `polyglow clean` takes such text.
+    pub is_cleanable: bool,
 }
 
 /// The pairs that failed one check, so far.
@@ -166,9 +181,15 @@ impl Collector {
         self.tallies[check as usize].count
     }
 
-    /// Returns the findings of a split with this number of pairs; `is_cleaned` says whether its
-    /// text is cleaned before it is encoded.
-    pub fn findings(self, split: &str, pairs: u64, is_cleaned: bool) -> Vec<Finding> {
+    /// Returns the findings of the text of a split.
+    pub fn findings(self, text: SplitText<'_>) -> Vec<Finding> {
+        let SplitText {
+            split,
+            pairs,
+            is_cleaned,
+            is_parallel,
+            is_cleanable,
+        } = text;
         let is_train = split == "train";
         let mut findings = Vec::new();
         for (detector, tally) in DETECTORS.iter().zip(self.tallies) {
@@ -180,9 +201,9 @@ impl Collector {
                 split: split.to_owned(),
                 count: tally.count,
                 share: tally.count as f64 / pairs.max(1) as f64,
-                what: detector.what,
+                what: detector.description(is_parallel),
                 fate: detector.fate(is_train, is_cleaned),
-                advice: detector.advice,
+                advice: detector.advice_on(is_cleanable),
                 tolerated: detector.tolerated(is_train, is_cleaned),
                 examples: tally.examples,
                 lines: tally.lines,
@@ -241,7 +262,13 @@ mod tests {
             },
             &pair("same", "same"),
         );
-        let findings = collector.findings("train", 10, false);
+        let findings = collector.findings(SplitText {
+            split: "train",
+            pairs: 10,
+            is_cleaned: false,
+            is_parallel: true,
+            is_cleanable: true,
+        });
         let of = |finding: &Finding| {
             (
                 finding.check,
@@ -260,6 +287,15 @@ mod tests {
                 .iter()
                 .all(|finding| finding.fate.contains("trained on"))
         );
+        assert!(findings[1].advice.contains("polyglow clean"));
+    }
+
+    #[test]
+    fn the_advice_on_text_that_is_not_cleaned_names_no_command_that_cleans() {
+        for detector in DETECTORS {
+            let advice = detector.advice_on(false);
+            assert!(!advice.contains("polyglow clean"), "{advice}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ use threshold::{Budget, Threshold};
 use vocabulary::Vocabulary;
 
 /// Pairs with words on both sides below which nothing is learned.
-const FEW_PAIRS: usize = 2_000;
+pub(super) const FEW_PAIRS: usize = 2_000;
 /// Pairs of the text that a head learns from, and pairs that decoys are made of.
 const POSITIVES: usize = 20_000;
 const DECOYS: usize = 8_000;

@@ -21,7 +21,7 @@ use crate::clean::language::known;
 use crate::pair::Pair;
 
 /// Pairs below which no language is learned.
-const FEW_PAIRS: usize = 100;
+pub(super) const FEW_PAIRS: usize = 100;
 /// Sentences of a side from which its model is learned.
 const LEARNED: usize = 12_000;
 /// What scores are divided by.

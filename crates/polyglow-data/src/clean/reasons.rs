@@ -85,6 +85,12 @@ impl ReasonSet {
         Self { bits }
     }
 
+    /// Returns the reasons, in the order in which they are looked for.
+    pub fn iter(self) -> impl Iterator<Item = Reason> {
+        let has = move |index: &usize| self.bits >> index & 1 == 1;
+        (0..REASONS.len()).filter(has).map(|index| REASONS[index])
+    }
+
     /// Returns the reason that is looked for first.
     pub fn first(self) -> Option<Reason> {
         REASONS.get(self.bits.trailing_zeros() as usize).copied()
@@ -132,7 +138,7 @@ mod tests {
         );
         set.remove(CUT);
         set.remove(CUT);
-        assert_eq!(set, [LANGUAGE, SCORE].into_iter().collect());
+        assert_eq!(set.iter().collect::<Vec<_>>(), [LANGUAGE, SCORE]);
         // Every reason has a bit of its own.
         let mut all: ReasonSet = reasons().collect();
         for reason in reasons() {

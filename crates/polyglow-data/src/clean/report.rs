@@ -17,6 +17,9 @@ pub struct CleanReport {
     pub pairs: u64,
     /// Pairs that stay.
     pub kept: u64,
+    /// What was not looked at, because there is too little text to learn from; a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
     /// Pairs that stay and were repaired, by repair; one may have needed several.
     pub repaired: BTreeMap<&'static str, u64>,
     /// Pairs that are removed, by the key of the first reason.

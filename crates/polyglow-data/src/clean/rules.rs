@@ -40,6 +40,15 @@ pub const RULES: [Rule; 9] = [
         test: |sides| sides.all().iter().any(|side| side.text.is_empty()),
     },
     Rule {
+        reason: reason("lost_characters", "with characters that were lost"),
+        test: |sides| {
+            sides
+                .all()
+                .iter()
+                .any(|side| has_lost_characters(side.text))
+        },
+    },
+    Rule {
         reason: reason(
             "no_letters",
             "with letters on one side alone, or no letter or digit",
@@ -64,15 +73,6 @@ pub const RULES: [Rule; 9] = [
     Rule {
         reason: reason("url", "with an address on one side alone"),
         test: |sides| has_url(sides.src.text) != has_url(sides.tgt.text),
-    },
-    Rule {
-        reason: reason("lost_characters", "with characters that were lost"),
-        test: |sides| {
-            sides
-                .all()
-                .iter()
-                .any(|side| has_lost_characters(side.text))
-        },
     },
     Rule {
         reason: reason("spaced", "with blanks between all characters"),

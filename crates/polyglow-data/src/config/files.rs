@@ -94,6 +94,17 @@ impl DataConfig {
         directions
     }
 
+    /// Whether its text is of several pairs of languages, whatever their tags.
+    pub fn has_several_languages(&self) -> bool {
+        let directions = self.directions();
+        let mut languages = directions
+            .iter()
+            .map(|Direction { src, tgt, .. }| (src, tgt));
+        languages
+            .next()
+            .is_some_and(|first| languages.any(|other| other != first))
+    }
+
     /// The tags of a corpus of `data.train`: its own ones, and [`Self::tags`] where it has none.
     pub(crate) fn tags_of(&self, entry: &WeightedPath) -> PairTags {
         let [src_tag, tgt_tag] = self.in_order([

@@ -107,9 +107,14 @@ impl<R: BufRead> ZstdDecoder<R> {
     fn read_frame(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.frame.can_collect() == 0 && !self.frame.is_finished() {
             let one_block = BlockDecodingStrategy::UptoBlocks(1);
-            self.frame
-                .decode_blocks(&mut self.source, one_block)
-                .map_err(io::Error::other)?;
+            if let Err(error) = self.frame.decode_blocks(&mut self.source, one_block) {
+                // The decoder does not tell a file that ends from one that is damaged.
+                return Err(if self.source.fill_buf()?.is_empty() {
+                    io::ErrorKind::UnexpectedEof.into()
+                } else {
+                    io::Error::other(error)
+                });
+            }
         }
         let num_bytes = self.frame.read(buffer)?;
         if num_bytes == 0 {

@@ -15,6 +15,7 @@ use crate::toy::{Embedded, Toy};
 
 mod captions;
 mod cleaned;
+mod cut;
 mod files;
 mod images;
 mod labeled;
@@ -110,15 +111,40 @@ impl Corpus {
 
     /// Returns the corpus without what is no translation, and without sentences of held-out sets. The
     /// text is read, all of it and three times, when its pairs are asked for.
-    fn cleaned(mut self, held_out: Vec<Self>) -> Self {
-        let text = Arc::new(CleanText::new(self.clone(), held_out));
-        for (part, number) in self.parts.iter_mut().zip(0..) {
+    fn cleaned(self, held_out: Vec<Self>) -> Self {
+        let mut corpus = self.for_cleaning();
+        let text = Arc::new(CleanText::new(corpus.clone(), held_out));
+        for (part, number) in corpus.parts.iter_mut().zip(0..) {
             part.clean = Some(CleanPart {
                 text: Arc::clone(&text),
                 part: number,
             });
         }
-        self.clean = Some(text);
+        corpus.clean = Some(text);
+        corpus
+    }
+
+    /// Returns the corpus for [`Cleaning`](crate::clean::cleaning::Cleaning): bytes that are no UTF-8 are
+    /// read as characters that stand for them ([`raw_bytes`](crate::raw_bytes)), of which cleaning makes
+    /// what can be read. Of other corpora they are an error.
+    #[must_use]
+    pub fn for_cleaning(self) -> Self {
+        self.keeping_raw_bytes(true)
+    }
+
+    /// Makes sure that files are in UTF-8.
+    ///
+    /// # Errors
+    /// [`DataError::InvalidUtf8`] for the first line that is not; a file cannot be read.
+    pub(crate) fn check_utf8(&self) -> Result<(), DataError> {
+        let mut pairs = self.clone().keeping_raw_bytes(false).pairs();
+        pairs.try_for_each(|pair| pair.map(drop))
+    }
+
+    fn keeping_raw_bytes(mut self, keeps: bool) -> Self {
+        for part in &mut self.parts {
+            part.keeps_raw_bytes = keeps;
+        }
         self
     }
 

@@ -2,7 +2,7 @@
 //! error can say how to convert it.
 
 #[cfg(feature = "training")]
-pub(super) mod guess;
+pub(crate) mod guess;
 
 /// An encoding other than UTF-8, or damage to UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +45,16 @@ impl Encoding {
             }
             Self::Damaged => {
                 "restore this line from its origin; the rest of the text is in UTF-8, so do not convert the file: \
-                `iconv -c -f UTF-8 -t UTF-8 OLD > NEW` drops the damaged bytes and keeps every line"
+                `iconv -c -f UTF-8 -t UTF-8 OLD > NEW` drops the damaged bytes and keeps every line; of parallel training \
+                text, `polyglow clean` or `data.clean = true` reads lines in Windows-1252, and removes damaged ones"
                     .to_owned()
             }
             Self::Changed(name) => {
                 format!(
                     "the file was put together of several, and from this line on it looks like {name}: convert that part \
                      alone, `tail -n +LINE OLD | iconv -f {name} -t UTF-8`, and put it behind the lines before, \
-                     `head -n LINES OLD`"
+                     `head -n LINES OLD`; of parallel training text, `polyglow clean` or `data.clean = true` reads lines \
+                     in Windows-1252, and removes others"
                 )
             }
             Self::Legacy(name) => {

@@ -2,11 +2,12 @@
 //! Windows line ends.
 
 use std::fs::File;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use super::compression::decompress;
 use super::encoding::guess;
+use super::raw_bytes;
 use crate::error::DataError;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -25,6 +26,8 @@ pub struct Lines {
     buffer: Vec<u8>,
     /// Whether a line before had a character beyond ASCII.
     had_accents: bool,
+    /// Whether bytes that are no UTF-8 become characters, and are no error.
+    keeps_raw_bytes: bool,
 }
 
 impl Lines {
@@ -48,7 +51,8 @@ impl Lines {
         name: &Path,
     ) -> Result<Self, DataError> {
         let mut lines = Self::from_reader(content, name)?;
-        let start = lines.reader.fill_buf().map_err(DataError::io(name))?;
+        let start = lines.reader.fill_buf();
+        let start = start.map_err(|error| unreadable(name, 1, error))?;
         if guess::has_carriage_returns_alone(start) {
             return Err(DataError::CarriageReturns {
                 path: name.to_owned(),
@@ -64,7 +68,8 @@ impl Lines {
     /// UTF-16.
     pub fn from_reader(reader: impl Read + Send + 'static, name: &Path) -> Result<Self, DataError> {
         let mut reader = decompress(reader, name)?;
-        let start = reader.fill_buf().map_err(DataError::io(name))?;
+        let start = reader.fill_buf();
+        let start = start.map_err(|error| unreadable(name, 1, error))?;
         if let Some(encoding) = guess::from_start(start) {
             return Err(DataError::Encoding {
                 path: name.to_owned(),
@@ -77,7 +82,17 @@ impl Lines {
             read: 0,
             buffer: Vec::new(),
             had_accents: false,
+            keeps_raw_bytes: false,
         })
+    }
+
+    /// Reads bytes that are no UTF-8 as characters that stand for them ([`raw_bytes`]) from here on, if
+    /// `keeps` says so.
+    pub(super) fn keeping_raw_bytes(self, keeps: bool) -> Self {
+        Self {
+            keeps_raw_bytes: keeps,
+            ..self
+        }
     }
 
     /// Number of lines read so far: the line number, counted from 1, of the last one.
@@ -98,7 +113,7 @@ impl Lines {
         let mut reader = (&mut self.reader).take(MAX_LINE_BYTES as u64 + 1);
         let num_bytes = reader
             .read_until(b'\n', &mut self.buffer)
-            .map_err(DataError::io(&self.path))?;
+            .map_err(|error| unreadable(&self.path, self.read + 1, error))?;
         if num_bytes == 0 {
             return Ok(false);
         }
@@ -128,19 +143,18 @@ impl Lines {
         if !self.fill_buffer()? {
             return Ok(None);
         }
+        if self.read == 1 && self.buffer.starts_with(BYTE_ORDER_MARK.as_bytes()) {
+            self.buffer.drain(..BYTE_ORDER_MARK.len());
+        }
         let text = match str::from_utf8(&self.buffer) {
             Ok(text) => text,
+            Err(_) if self.keeps_raw_bytes => return Ok(Some(raw_bytes::keep(&self.buffer))),
             Err(error) => {
                 let byte = error.valid_up_to() + 1;
                 return Err(self.invalid(byte));
             }
         };
         self.had_accents |= !text.is_ascii();
-        let text = if self.read == 1 {
-            text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
-        } else {
-            text
-        };
         Ok(Some(text.to_owned()))
     }
 
@@ -157,6 +171,18 @@ impl Lines {
             byte,
             encoding,
         }
+    }
+}
+
+/// Makes the error that a file cannot be read from a line on.
+fn unreadable(path: &Path, line: u64, error: io::Error) -> DataError {
+    if error.kind() != io::ErrorKind::UnexpectedEof {
+        return DataError::io(path)(error);
+    }
+    DataError::CutOff {
+        path: path.to_owned(),
+        line,
+        problem: "cannot be read: the compressed data ends too early".to_owned(),
     }
 }
 
@@ -244,13 +270,22 @@ mod tests {
     #[test]
     fn a_truncated_gzip_file_is_an_error() {
         let bytes = gzip(&b"some words\n".repeat(1000));
-        assert!(lines(&bytes[..bytes.len() - 9]).is_err());
+        let error = lines(&bytes[..bytes.len() - 9]).unwrap_err();
+        assert!(error.is_early_end(), "{error}");
     }
 
     #[test]
     fn invalid_utf8_is_named_by_line_and_byte() {
         let error = lines(b"fine\nab\xff\n").unwrap_err().to_string();
         assert_eq!(error, "`text` line 2: invalid UTF-8 at byte 3 of the line");
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_can_be_kept() {
+        let bytes = std::io::Cursor::new(b"\xef\xbb\xbfa\xe9\nab\xff\n\xc3\xa9".to_vec());
+        let lines = Lines::from_reader(bytes, Path::new("text")).unwrap();
+        let lines: Vec<String> = lines.keeping_raw_bytes(true).map(Result::unwrap).collect();
+        assert_eq!(lines, ["a\u{10ffe9}", "ab\u{10ffff}", "é"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
-use polyglow_predict::error::{Context, Result, usage, with_hint};
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use serde_json::{Value, json};
 
 use super::super::folder;
@@ -20,7 +20,8 @@ use crate::portable::Portable;
 pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> {
     let Tokenizers { src, tgt } = &model.tokenizers;
     if model.tokenizers.is_shared() {
-        return write_one(src, Added::Eos, longest, dir);
+        let tags = model.config.data.tags();
+        return write_one(src, Added::Eos, &tags.src, longest, dir);
     }
     let mut config = config(src, longest);
     for (tokenizer, name) in [(src, "source.spm"), (tgt, "target.spm")] {
@@ -45,6 +46,11 @@ pub(super) fn check(model: &Portable) -> Result<()> {
     if model.tokenizers.is_shared() {
         return Ok(());
     }
+    if !model.config.data.tags().src.is_empty() {
+        let error = failed!("with two tokenizers, transformers cannot put a tag before a source");
+        let advice = "set `tokenizer.shared = true`, or leave out `data.src_tag`";
+        return Err(with_hint(usage(error), advice));
+    }
     unigram(src)?;
     unigram(tgt)?;
     Ok(())
@@ -68,13 +74,15 @@ pub(super) enum Added {
     Eos,
 }
 
-/// Writes a tokenizer that adds a special token to texts, and that cuts them at `longest` tokens.
+/// Writes a tokenizer that adds a special token to texts, and tags before them, and that cuts them at
+/// `longest` tokens.
 ///
 /// # Errors
 /// The disk refuses.
 pub(super) fn write_one(
     tokenizer: &Tokenizer,
     added: Added,
+    tags: &[String],
     longest: usize,
     dir: &Path,
 ) -> Result<()> {
@@ -82,7 +90,7 @@ pub(super) fn write_one(
     config["tokenizer_class"] = "PreTrainedTokenizerFast".into();
     config["bos_token"] = tokenizer.token(tokenizer.special().bos).into();
     config["model_input_names"] = json!(["input_ids", "attention_mask"]);
-    folder::write_json(dir, "tokenizer.json", &with_added(tokenizer, added)?)?;
+    folder::write_json(dir, "tokenizer.json", &with_added(tokenizer, added, tags)?)?;
     folder::write_json(dir, "tokenizer_config.json", &config)
 }
 
@@ -107,16 +115,25 @@ fn vocabulary(tokenizer: &Tokenizer) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// The `tokenizer.json` of a tokenizer, with a last step that adds a special token.
-fn with_added(tokenizer: &Tokenizer, added: Added) -> Result<Value> {
+/// The `tokenizer.json` of a tokenizer, with a last step that adds a special token, and tags before a text.
+fn with_added(tokenizer: &Tokenizer, added: Added, tags: &[String]) -> Result<Value> {
     let mut json: Value =
         serde_json::from_str(&tokenizer.to_json()?).context("a tokenizer is JSON")?;
     let id = match added {
         Added::Bos => tokenizer.special().bos,
         Added::Eos => tokenizer.special().eos,
     };
-    let spelling = tokenizer.token(id).unwrap_or_default();
-    let token = json!({"SpecialToken": {"id": spelling, "type_id": 0}});
+    let mut special = serde_json::Map::new();
+    let mut template = |spelling: &str, id: u32| {
+        let token = json!({"id": spelling, "ids": [id], "tokens": [spelling]});
+        special.insert(spelling.to_owned(), token);
+        json!({"SpecialToken": {"id": spelling, "type_id": 0}})
+    };
+    let token = template(&tokenizer.token(id).unwrap_or_default(), id);
+    let mut before = Vec::new();
+    for tag in tags {
+        before.push(template(tag, tokenizer.tag_id(tag)?));
+    }
     let first = json!({"Sequence": {"id": "A", "type_id": 0}});
     let second = json!({"Sequence": {"id": "B", "type_id": 1}});
     let mut single = vec![first.clone()];
@@ -126,12 +143,8 @@ fn with_added(tokenizer: &Tokenizer, added: Added) -> Result<Value> {
             Added::Bos => texts.insert(0, token.clone()),
             Added::Eos => texts.push(token.clone()),
         }
+        texts.splice(..0, before.iter().cloned());
     }
-    let mut special = serde_json::Map::new();
-    special.insert(
-        spelling.clone(),
-        json!({"id": spelling, "ids": [id], "tokens": [spelling]}),
-    );
     json["post_processor"] = json!({
         "type": "TemplateProcessing",
         "single": single,

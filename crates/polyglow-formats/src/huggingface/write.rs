@@ -177,8 +177,11 @@ pub(super) fn config(model: &Portable, shape: &TransformerShape, class: Class) -
 }
 
 /// `generation_config.json` of a model: the search of the run's config, as far as transformers has
-/// it.
-pub(super) fn generation(model: &Portable, shape: &TransformerShape) -> Value {
+/// it, which begins with the tag of the target.
+///
+/// # Errors
+/// The vocabulary lacks the tag.
+pub(super) fn generation(model: &Portable, shape: &TransformerShape) -> Result<Value> {
     let special = model.tokenizers.tgt.special();
     let search = &model.config.search;
     if search.length_penalty == LengthPenalty::Wu || search.diversity_groups > 1 {
@@ -204,6 +207,9 @@ pub(super) fn generation(model: &Portable, shape: &TransformerShape) -> Value {
         "no_repeat_ngram_size": search.no_repeat_ngram,
         "repetition_penalty": search.repetition_penalty,
     });
+    if let [tag] = model.config.data.tags().tgt_ids(&model.tokenizers.tgt)?[..] {
+        generation["forced_bos_token_id"] = tag.into();
+    }
     if search.method == SearchMethod::Sample {
         generation["do_sample"] = true.into();
         generation["num_beams"] = 1.into();
@@ -212,5 +218,5 @@ pub(super) fn generation(model: &Portable, shape: &TransformerShape) -> Value {
         generation["top_k"] = search.top_k.into();
         generation["top_p"] = search.top_p.into();
     }
-    generation
+    Ok(generation)
 }

@@ -12,7 +12,7 @@ use burn::tensor::TensorData;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Model, parameter};
+use polyglow_model::{Model, Position, parameter};
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::model::load_weights;
 use polyglow_predict::tasks::facts;
@@ -35,6 +35,14 @@ const FREE: [&str; 5] = [
     "model.dropout",
     "model.attention_dropout",
     "model.activation_dropout",
+    "tokenizer.dropout",
+    "tokenizer.sampling_alpha",
+];
+
+/// Keys that the number of positions depends on. Learned positions are weights of the model.
+const POSITIONS: [&str; 4] = [
+    "data.max_len",
+    "data.context_len",
     "tokenizer.dropout",
     "tokenizer.sampling_alpha",
 ];
@@ -314,13 +322,17 @@ fn check_fits(
     new_head: bool,
     new_vocabulary: bool,
 ) -> Result<()> {
+    let old = run.config()?;
+    let has_other_positions = config.model.position == Position::Learned
+        && config.settings().num_positions() != old.settings().num_positions();
     let mut changes = Vec::new();
-    for difference in config.differences(&run.config()?)? {
+    for difference in config.differences(&old)? {
         let key = difference.key.as_str();
         let is_free = FREE.contains(&key)
             || new_head && key == "model.head"
             || new_vocabulary && key.starts_with(TOKENIZER) && key != "tokenizer.shared";
-        if FIXED.iter().any(|fixed| key.starts_with(fixed)) && !is_free {
+        let is_fixed = FIXED.iter().any(|fixed| key.starts_with(fixed)) && !is_free;
+        if is_fixed || has_other_positions && POSITIONS.contains(&key) {
             changes.push(change(&difference));
         }
     }
@@ -334,7 +346,7 @@ fn check_fits(
     );
     Err(with_hint(
         usage(error),
-        "a fork keeps the model and the tokenizer, but for dropout and `tokenizer.sampling_alpha`, and may teach labels to what found hidden tokens; set the \
-         rest back, or take the config's tokenizer with `--new-vocabulary`",
+        "a fork keeps the model and the tokenizer, but for dropout and `tokenizer.sampling_alpha`, and may teach labels to what found hidden tokens; \
+         with learned positions it keeps their number, too; set the rest back, or take the config's tokenizer with `--new-vocabulary`",
     ))
 }

@@ -31,27 +31,37 @@ const ELSEWHERE: [(&str, &str, bool); 10] = [
 ];
 
 /// Replaces clap's advice on an unknown option, to pass it as a value, by the key of the config
-/// that may be meant.
+/// that may be meant; and says how two files are given.
 pub(super) fn explain(
     mut message: clap::Error,
     arguments: &[OsString],
     program: &Command,
 ) -> clap::Error {
-    let Some(ContextValue::String(option)) = message.get(ContextKind::InvalidArg) else {
-        return message;
-    };
-    let Some(name) = option
-        .strip_prefix("--")
-        .filter(|_| message.kind() == ErrorKind::UnknownArgument)
-    else {
-        return message;
-    };
+    if message.kind() == ErrorKind::ArgumentConflict {
+        // It would show how only some of the arguments go together.
+        message.remove(ContextKind::Usage);
+    }
     let command = arguments
         .iter()
         .find_map(|argument| program.find_subcommand(argument));
-    let Some(command) = command.filter(|command| has_argument(command, "overrides")) else {
+    let (ErrorKind::UnknownArgument, Some(command), Some(ContextValue::String(option))) = (
+        message.kind(),
+        command,
+        message.get(ContextKind::InvalidArg),
+    ) else {
         return message;
     };
+    let Some(name) = option.strip_prefix("--") else {
+        // The commands that read parallel text.
+        if !option.starts_with('-') && has_argument(command, "pairs") {
+            let tip = "two files of text are given with '--src FILE --tgt FILE'".to_owned();
+            suggest(&mut message, tip);
+        }
+        return message;
+    };
+    if !has_argument(command, "overrides") {
+        return message;
+    }
     let mut known = entries();
     // Of a trained model only some keys may be changed.
     if !has_argument(command, "config") {
@@ -75,11 +85,16 @@ pub(super) fn explain(
         ),
     };
     message.remove(ContextKind::SuggestedArg);
+    suggest(&mut message, tip);
+    message
+}
+
+/// Puts a tip into a message.
+fn suggest(message: &mut clap::Error, tip: String) {
     message.insert(
         ContextKind::Suggested,
         ContextValue::StyledStrs(vec![tip.into()]),
     );
-    message
 }
 
 /// Whether a command has the argument of that name in its struct.

@@ -20,7 +20,7 @@ use polyglow_data::file;
 use polyglow_train::train::available_memory;
 
 use super::counts;
-use super::pairs::{PairsArgs, is_same_file};
+use super::pairs::PairsArgs;
 use crate::activity::{Activity, Pace};
 use crate::failure::{STOPPED, usage, with_hint};
 use crate::signals::Signals;
@@ -155,13 +155,13 @@ fn check_outputs(args: &AlignArgs, corpus: &Corpus) -> anyhow::Result<()> {
     let mut inputs: Vec<&Path> = corpus.pair_files().collect();
     inputs.extend(gold.into_iter().chain(args.text.config()));
     for output in &outputs {
-        if let Some(input) = inputs.iter().find(|input| is_same_file(input, output)) {
+        if let Some(input) = inputs.iter().find(|input| file::is_same(input, output)) {
             let error = anyhow!("`{}` is read, and would be overwritten", input.display());
             return Err(with_hint(usage(error), "give another file to write to"));
         }
     }
     if let [out, probabilities] = outputs[..]
-        && (out == probabilities || is_same_file(out, probabilities))
+        && (out == probabilities || file::is_same(out, probabilities))
     {
         return Err(usage(anyhow!(
             "`--out` and `--probabilities` are both `{}`",

@@ -10,17 +10,18 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use clap::Args;
 use polyglow_data::clean::cleaning::{Cleaning, Reading};
 use polyglow_data::clean::filtered::Filtered;
 use polyglow_data::clean::group::Group;
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
-use polyglow_data::config::{Content, DataConfig, Direction};
+use polyglow_data::config::Content;
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
+use polyglow_data::raw_bytes::without_raw_bytes;
 use polyglow_predict::wording::counted;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, sha256};
@@ -34,6 +35,7 @@ use crate::failure::{usage, with_hint};
 use explain::LinePosition;
 use files::{CleanFiles, Form, STEM};
 use prove::{Preparation, ProveArgs};
+use scores::Scores;
 
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
@@ -57,6 +59,10 @@ pub(crate) struct CleanArgs {
     #[arg(long, value_name = "FORM", default_value = "lines", requires = "out")]
     #[arg(conflicts_with = "prove")]
     format: PairFormat,
+    /// Keep what stands before the place where a file in TMX, or a compressed one, ends too early, as a
+    /// download that was cut off; otherwise that is an error
+    #[arg(long, conflicts_with = "prove")]
+    lenient: bool,
     /// Write nothing, and say what would be removed
     #[arg(long)]
     dry_run: bool,
@@ -113,6 +119,9 @@ impl CleanArgs {
 pub(super) struct Report {
     #[serde(flatten)]
     counts: CleanReport,
+    /// Files that end too early, of which what stands before was read (`--lenient`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cuts: Vec<String>,
     /// The first pairs of each reason.
     samples: BTreeMap<&'static str, Vec<RemovedPair>>,
 }
@@ -125,9 +134,17 @@ pub(super) struct Report {
 /// The config is wrong, its text has no pairs or none that stays, scores do not fit it, or there is something at `--out`
 /// already (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
-    let text = args.text.open_uncleaned("clean")?;
+    let mut text = args.text.open_uncleaned("clean")?;
+    if args.lenient {
+        text.corpus = text.corpus.ending_at_cuts();
+    }
     check_languages(&text)?;
+    let config = text.config.as_ref();
+    if config.is_some_and(|config| config.data.max_examples.is_some()) {
+        tracing::warn!("`data.max_examples` limits trainings: all of the text is cleaned");
+    }
     let out = args.out.as_deref().filter(|_| !args.dry_run);
+    let lines = explain::find(&text.corpus, &args.explain)?;
     let form = Form {
         languages: &text.languages,
         format: args.format,
@@ -154,8 +171,12 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         None => None,
     };
     let mut cleaning = look(&text.corpus, &held_out)?;
+    for cut in text.corpus.cuts() {
+        tracing::warn!("{cut}, which are kept (`--lenient`)");
+    }
+    let mut scores: Option<Scores> = None;
     if let Some(keep) = args.keep {
-        let scores = match (&args.scores, &args.score) {
+        let of_pairs = match (&args.scores, &args.score) {
             (Some(path), _) => scores::read(path, cleaning.by_all_filters().report().pairs)?,
             (None, Some(run)) => scores::compute(run, &text, &cleaning)?,
             (None, None) => {
@@ -166,18 +187,28 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
                 ));
             }
         };
-        let ties = cleaning.keep_best(&scores, keep);
-        if ties > 0 {
+        let limit = cleaning.keep_best(&of_pairs, keep);
+        if let Some(num_tied) = limit.map(|limit| limit.num_tied).filter(|&tied| tied > 0) {
             tracing::warn!(
                 "`--keep {keep}` keeps {} whose score equals the lowest within that share",
-                counted(ties as u64, "more pair")
+                counted(num_tied as u64, "more pair")
             );
         }
+        scores = Some(Scores {
+            values: of_pairs,
+            limit: limit.filter(|_| !args.without.contains(&Group::Scores)),
+        });
     }
     let filtered = cleaning.without(args.without.iter().copied());
-    if !args.explain.is_empty() {
+    if !lines.is_empty() {
         let mut stdout = io::stdout().lock();
-        explain::print(&mut stdout, &filtered, &text.corpus, &args.explain)?;
+        explain::print(
+            &mut stdout,
+            &filtered,
+            &text.corpus,
+            scores.as_ref(),
+            &lines,
+        )?;
         return Ok(0);
     }
     if let Some(proof) = proof {
@@ -288,6 +319,10 @@ fn write(
         let file = part.name();
         for ((line, pair), index) in (1..).zip(part.pairs()?).zip(indices.by_ref()) {
             let pair = pair?;
+            ensure!(
+                index < counts.pairs,
+                "the text has changed while it was read"
+            );
             let cleaned = filtered.cleaned(index, &pair);
             let Some(reason) = cleaned.removed else {
                 counts.count_repairs(&cleaned);
@@ -310,14 +345,22 @@ fn write(
                 of_reason.push(RemovedPair {
                     file: file.clone(),
                     line,
-                    src: pair.src,
-                    tgt: pair.tgt,
+                    src: without_raw_bytes(&pair.src).into_owned(),
+                    tgt: without_raw_bytes(&pair.tgt).into_owned(),
                     without_partner,
                 });
             }
         }
     }
-    Ok(Report { counts, samples })
+    ensure!(
+        indices.next() == Some(counts.pairs),
+        "the text has changed while it was read"
+    );
+    Ok(Report {
+        counts,
+        cuts: train.cuts(),
+        samples,
+    })
 }
 
 /// Says what cleaning would do to the training text of a config, with some pairs of each reason; `None`
@@ -333,7 +376,7 @@ pub(super) fn preview(
     let Config { data, .. } = config;
     if data.clean
         || config.content() != Content::PAIRS
-        || has_several_directions(data)
+        || data.has_several_languages()
         || num_pairs > MOST_PREVIEWED
     {
         return Ok(None);
@@ -343,24 +386,13 @@ pub(super) fn preview(
     Ok(Some(report))
 }
 
-/// Whether a text is of several pairs of languages.
-fn has_several_directions(data: &DataConfig) -> bool {
-    let directions = data.directions();
-    let mut languages = directions
-        .iter()
-        .map(|Direction { src, tgt, .. }| (src, tgt));
-    languages
-        .next()
-        .is_some_and(|first| languages.any(|other| other != first))
-}
-
 /// Makes sure that a text is of one pair of languages.
 ///
 /// # Errors
 /// It is of several (exit code 2).
 fn check_languages(text: &Pairs) -> anyhow::Result<()> {
     let config = text.config.as_ref();
-    if !config.is_some_and(|config| has_several_directions(&config.data)) {
+    if !config.is_some_and(|config| config.data.has_several_languages()) {
         return Ok(());
     }
     let error = anyhow!("`clean` learns one language of each side, and this text has several");
@@ -371,10 +403,20 @@ fn check_languages(text: &Pairs) -> anyhow::Result<()> {
 
 /// Prints the counts, with some pairs of each reason.
 pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let Report { counts, samples } = report;
+    let Report {
+        counts, samples, ..
+    } = report;
     let share = |count: u64| 100.0 * count as f64 / counts.pairs.max(1) as f64;
     let CleanReport { pairs, kept, .. } = counts;
-    writeln!(out, "{kept} of {pairs} pairs stay ({:.1} %)", share(*kept))?;
+    writeln!(
+        out,
+        "{kept} of {} stay ({:.1} %)",
+        counted(*pairs, "pair"),
+        share(*kept)
+    )?;
+    for gap in &counts.gaps {
+        writeln!(out, "note: {gap}")?;
+    }
     for (name, count) in &counts.repaired {
         writeln!(out, "  {count} of them were repaired: {name}")?;
     }
@@ -388,7 +430,7 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
         };
         let key = reason.key;
         let title = reason.title;
-        writeln!(out, "{key}: {count} pairs {title} ({:.2} %)", share(count))?;
+        writeln!(out, "{key}: {count} ({:.2} %), pairs {title}", share(count))?;
         for sample in samples[key].iter().take(PRINTED) {
             let RemovedPair {
                 file,

@@ -7,6 +7,7 @@ use clap::Args;
 use polyglow_data::compression::plain_name;
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::{Corpus, has_both_sides};
+use polyglow_data::file;
 use polyglow_train::config::Config;
 
 use crate::failure::{usage, with_hint};
@@ -63,12 +64,16 @@ impl PairsArgs {
         self.open_with(command, |_| ())
     }
 
-    /// As [`Self::open`], with the text as it is, whatever `data.clean` says.
+    /// As [`Self::open`], with the text as it is, whatever `data.clean` says, for cleaning.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub(super) fn open_uncleaned(&self, command: &str) -> anyhow::Result<Pairs> {
-        self.open_with(command, |config| config.data.clean = false)
+        let pairs = self.open_with(command, |config| config.data.clean = false)?;
+        Ok(Pairs {
+            corpus: pairs.corpus.for_cleaning(),
+            ..pairs
+        })
     }
 
     fn open_with(&self, command: &str, change: impl FnOnce(&mut Config)) -> anyhow::Result<Pairs> {
@@ -83,7 +88,7 @@ impl PairsArgs {
         if let (Some(src), Some(tgt)) = (&self.src, &self.tgt) {
             check_has_one_side(src)?;
             check_has_one_side(tgt)?;
-            if is_same_file(src, tgt) {
+            if file::is_same(src, tgt) {
                 return Err(usage(anyhow!("`--src` and `--tgt` are the same file")));
             }
             return Ok(Pairs {
@@ -97,7 +102,18 @@ impl PairsArgs {
                 "give a config, `--src` and `--tgt`, or `--pairs`"
             )));
         };
-        let mut config = Config::load(path, &self.overrides)?;
+        if has_both_sides(path) {
+            return Err(is_no_config(path));
+        }
+        let mut config = Config::load(path, &self.overrides).map_err(|error| {
+            let has_table = |text: String| text.lines().any(|line| line.starts_with('['));
+            let has_ending = path.extension().is_some_and(|ending| ending == "toml");
+            if has_ending || std::fs::read_to_string(path).is_ok_and(has_table) {
+                return error.into();
+            }
+            let hint = "a config is a TOML file; text is given with `--src FILE --tgt FILE`";
+            with_hint(error, hint)
+        })?;
         change(&mut config);
         if !config.content().is_parallel() {
             let error = anyhow!(
@@ -125,12 +141,6 @@ fn language(name: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     Err("a language has letters, digits, `-` and `_`, as `en` or `pt_BR`".to_owned())
-}
-
-/// Whether two paths lead to the same file.
-pub(super) fn is_same_file(left: &Path, right: &Path) -> bool {
-    let [left, right] = [left, right].map(Path::canonicalize);
-    left.is_ok_and(|left| right.is_ok_and(|right| left == right))
 }
 
 /// Opens a file with both sides.
@@ -176,6 +186,13 @@ fn check_has_one_side(path: &Path) -> anyhow::Result<()> {
     let error = anyhow!("`{}` has both sides of a text", path.display());
     let hint = "give it with `--pairs FILE --from en --to de`, in place of `--src` and `--tgt`";
     Err(with_hint(usage(error), hint))
+}
+
+/// The error that a file with both sides of a text stands in place of a config.
+fn is_no_config(path: &Path) -> anyhow::Error {
+    let error = anyhow!("`{}` is a text, and no config", path.display());
+    let hint = "give it with `--pairs FILE --from en --to de`";
+    with_hint(usage(error), hint)
 }
 
 /// Returns the endings of two files, which are usually their languages; `src` and `tgt` if they are

@@ -106,8 +106,9 @@ pub(super) fn read_splits(
     };
     let mut wholes: Vec<Whole> = Vec::new();
     let is_cleaned = tokenizers.src.cleans_text() && tokenizers.tgt.cleans_text();
+    let is_cleanable = plan.content.is_parallel() && !data.has_several_languages();
     for (reader, corpus) in readers {
-        let (split, findings, whole) = reader.finish(corpus, is_cleaned);
+        let (split, findings, whole) = reader.finish(corpus, is_cleaned, is_cleanable);
         report.splits.push(split);
         report.findings.extend(findings);
         wholes.push(whole);

@@ -428,6 +428,19 @@ fn wrong_commands_are_explained() {
         ("train tiny.toml --checkpoint best", "--fork"),
         ("train tiny.toml --fork new", "runs/tiny"),
         ("check", "<CONFIG>"),
+        ("clean two blank --dry-run", "'--src FILE --tgt FILE'"),
+        (
+            "clean two.tmx --dry-run",
+            "`--pairs FILE --from en --to de`",
+        ),
+        (
+            "clean two --dry-run",
+            "text is given with `--src FILE --tgt FILE`",
+        ),
+        (
+            "clean tiny.toml --src two --tgt blank --dry-run",
+            "the argument '[CONFIG]' cannot be used with '--src <FILE>'\n\nFor more",
+        ),
         ("evaluate nothing", "no run in `nothing`"),
         (
             "evaluate tiny.toml",

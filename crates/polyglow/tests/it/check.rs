@@ -152,7 +152,7 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
         "train: 10 pairs (20.0 %) repeat an earlier one",
         "train: 6 pairs (12.0 %) have a target that is their source",
         "test: 14.3 % of the source tokens are unknown to the vocabulary",
-        "test: 1 pairs (33.3 %) are also in the training text",
+        "test: 1 pairs (33.3 %) have a source that is also in the training text",
         "test: 1 pairs (33.3 %) have a target that is also in the training text",
         "the warm-up of 9 steps is not shorter than the training of 6",
     ];
@@ -461,7 +461,7 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
     assert!(report.contains("vocabulary  33 tokens, shared"), "{report}");
     assert!(
         report
-            .contains("\nwarning: test: 1 pairs (33.3 %) are also in the training text\n  hint: "),
+            .contains("\nwarning: test: 1 pairs (33.3 %) have a source that is also in the training text\n  hint: "),
         "{report}"
     );
     assert!(
@@ -476,7 +476,7 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
     );
     assert!(
         report.contains("\nwhat `data.clean = true` would do (nothing was changed):\n")
-            && report.contains("empty: 5 pairs"),
+            && report.contains("empty: 5 (10.00 %), pairs"),
         "{report}"
     );
     assert!(
@@ -494,7 +494,7 @@ fn training_warns_of_the_same_before_its_first_step() {
     let sandbox = dirty();
     let (_, messages) = sandbox.succeed(&["train", "tiny.toml", "--run", "run"]);
     let warning = messages
-        .find("are also in the training text; `polyglow clean` removes them")
+        .find("have a source that is also in the training text; `polyglow clean` removes them")
         .expect("a warning");
     assert!(
         warning < messages.find("step 2/6").expect("a report"),

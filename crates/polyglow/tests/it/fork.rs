@@ -259,6 +259,22 @@ fn a_fork_to_another_model_or_to_itself_is_refused() {
         message.contains("`tokenizer.lowercase = false`, now `true`"),
         "{message}"
     );
+    // Learned positions are weights, of which other lengths need others.
+    let learned = [
+        "train",
+        "tiny.toml",
+        "--set",
+        "model.position=learned",
+        "--run",
+    ];
+    sandbox.succeed(&[&learned[..], &["learned"]].concat());
+    let set = ["learned", "--fork", "new", "--set", "data.max_len=12"];
+    let message = sandbox.fail(2, &[&learned[..], &set].concat());
+    assert!(
+        message.contains("fit another config: `data.max_len = 20`, now `12`")
+            && message.contains("learned positions"),
+        "{message}"
+    );
     let message = fork("run", "train.lr=1e-5");
     assert!(
         message.contains("`run` exists, and is not a fork"),

@@ -100,18 +100,26 @@ fn is_usual(character: char) -> bool {
     ranges.iter().any(|range| range.contains(&character))
 }
 
+/// The characters of Windows-1252 at 0x80 to 0x9f; the five bytes without a character are read as control
+/// characters.
+const MIDDLE_1252: [char; 32] = [
+    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
+    '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+];
+
+/// Returns the character of a byte in Windows-1252; `None` of the five bytes without one.
+pub(crate) fn character_1252(byte: u8) -> Option<char> {
+    let middle = byte.checked_sub(0x80);
+    let character = middle.and_then(|index| MIDDLE_1252.get(usize::from(index)));
+    let character = character.copied().unwrap_or(char::from(byte));
+    (!matches!(character, '\u{80}'..='\u{9f}')).then_some(character)
+}
+
 /// Returns the byte of a character in Windows-1252, above ASCII.
 pub(crate) fn byte_1252(character: char) -> Option<u8> {
-    /// The characters at 0x80 to 0x9f; the five bytes without a character are read as control
-    /// characters.
-    const MIDDLE: [char; 32] = [
-        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž',
-        '\u{8f}', '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}',
-        'ž', 'Ÿ',
-    ];
     match character {
         '\u{80}'..='\u{ff}' => u8::try_from(u32::from(character)).ok(),
-        _ => MIDDLE
+        _ => MIDDLE_1252
             .iter()
             .position(|&middle| middle == character)
             .map(|index| 0x80 + index as u8),

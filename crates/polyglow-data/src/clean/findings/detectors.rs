@@ -71,8 +71,10 @@ pub struct Detector {
     pub check: Check,
     /// The property that its pairs have in common, to follow `12 pairs`.
     pub what: &'static str,
-    /// The advice to the user.
+    /// The advice to the user on text that `polyglow clean` takes.
     pub advice: &'static str,
+    /// The advice on other text; `None` if it is the same.
+    pub other_advice: Option<&'static str>,
     /// The share up to which it is usual in good text.
     pub tolerated: f64,
     /// Returns whether a pair fails the check; `None` where that needs more than the pair.
@@ -92,6 +94,26 @@ impl Detector {
             Check::Empty if !is_train => 0.0,
             _ if is_cleaned && self.is_cleanable() => 1.0,
             _ => self.tolerated,
+        }
+    }
+
+    /// Returns the property that its pairs have in common, to follow `12 pairs`, of a text that is parallel
+    /// or not.
+    pub fn description(&self, is_parallel: bool) -> &'static str {
+        match self.check {
+            // The target may be another translation.
+            Check::SourceInTrain if is_parallel => {
+                "have a source that is also in the training text"
+            }
+            _ => self.what,
+        }
+    }
+
+    /// Returns the advice to the user on a text, which `polyglow clean` takes or not.
+    pub fn advice_on(&self, is_cleanable: bool) -> &'static str {
+        match self.other_advice {
+            Some(advice) if !is_cleanable => advice,
+            _ => self.advice,
         }
     }
 
@@ -117,6 +139,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Empty,
         what: "have an empty side",
         advice: "look whether lines belong together",
+        other_advice: None,
         tolerated: 0.1,
         test: None,
     },
@@ -124,6 +147,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::TooLong,
         what: "are longer than `data.max_len`",
         advice: "raise `data.max_len`, or split them into sentences",
+        other_advice: None,
         tolerated: 0.1,
         test: None,
     },
@@ -131,6 +155,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Ratio,
         what: "have one side far longer than the other, above `data.max_length_ratio` in tokens",
         advice: "look whether lines belong together, and whether the tokenizer was made for both languages",
+        other_advice: None,
         tolerated: 0.01,
         test: None,
     },
@@ -138,6 +163,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Filtered,
         what: "are refused by a filter of `data.filters`",
         advice: "look whether the filter refuses what it should",
+        other_advice: None,
         // The user asked for the filter, and needs no warning that it works.
         tolerated: 1.0,
         test: None,
@@ -146,6 +172,9 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Duplicates,
         what: "repeat an earlier one",
         advice: "`polyglow clean` removes them: repeated pairs are memorized, and count several times in scores",
+        other_advice: Some(
+            "leave them out: repeated texts are memorized, and count several times in scores",
+        ),
         tolerated: 0.02,
         test: None,
     },
@@ -153,6 +182,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Copies,
         what: "have a target that is their source",
         advice: "`polyglow clean` removes them: a model that sees copies learns to copy",
+        other_advice: Some("leave them out: a model that sees copies learns to copy"),
         tolerated: 0.02,
         test: Some(|pair, _| pair.src == pair.tgt && !pair.src.is_empty()),
     },
@@ -160,6 +190,9 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Html,
         what: "have entities or tags of HTML, such as `&amp;` or `<b>`",
         advice: "`polyglow clean` turns entities into characters and removes tags; what is learned is also written",
+        other_advice: Some(
+            "turn entities into characters and remove tags before training; what is learned is also written",
+        ),
         tolerated: 0.01,
         test: Some(|pair, _| on_a_side(pair, has_entities)),
     },
@@ -167,6 +200,9 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Mojibake,
         what: "look as if UTF-8 was read as Windows-1252, such as `Ã©` for `é`",
         advice: "`polyglow clean` reads these lines again; what is learned is also written",
+        other_advice: Some(
+            "read the file again in its own encoding; what is learned is also written",
+        ),
         tolerated: 0.001,
         test: Some(|pair, _| on_a_side(pair, is_mojibake)),
     },
@@ -174,6 +210,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Lost,
         what: "have U+FFFD, which stands for characters that an earlier program could not read",
         advice: "make the file again from its origin, or let `polyglow clean` remove them: the characters are lost",
+        other_advice: Some("make the file again from its origin: the characters are lost"),
         tolerated: 0.001,
         test: Some(|pair, _| on_a_side(pair, lost_characters)),
     },
@@ -181,6 +218,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Hidden,
         what: "have control characters, tabs or marks that cannot be seen",
         advice: "`polyglow clean` removes these characters",
+        other_advice: Some("remove these characters, or set `tokenizer.clean_text = true`"),
         tolerated: 0.01,
         test: Some(|pair, _| on_a_side(pair, has_hidden)),
     },
@@ -188,6 +226,9 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Spaces,
         what: "have spaces other than the plain one, such as U+00A0 or U+3000",
         advice: "`polyglow clean` makes plain spaces of them, which have other tokens, and so does `tokenizer.clean_text = true`",
+        other_advice: Some(
+            "`tokenizer.clean_text = true` makes plain spaces of them, which have other tokens",
+        ),
         tolerated: 0.01,
         test: Some(|pair, _| on_a_side(pair, has_other_spaces)),
     },
@@ -195,6 +236,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Script,
         what: "have a side in a script that its language is not written in",
         advice: "look at the examples; `polyglow clean` removes what is of another language",
+        other_advice: Some("look at the examples"),
         tolerated: 0.01,
         test: Some(|pair, languages| {
             languages
@@ -206,6 +248,7 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::Language,
         what: "have a side whose words are those of another language",
         advice: "look at the examples; `polyglow clean` removes what is of another language",
+        other_advice: Some("look at the examples"),
         tolerated: 0.01,
         test: Some(|pair, languages| {
             languages
@@ -217,6 +260,9 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::SourceInTrain,
         what: "are also in the training text",
         advice: "`polyglow clean` removes them from it: scores on what was trained on say little about other text",
+        other_advice: Some(
+            "leave them out of it: scores on what was trained on say little about other text",
+        ),
         tolerated: 0.0,
         test: None,
     },
@@ -224,6 +270,9 @@ pub const DETECTORS: &[Detector] = &[
         check: Check::TargetInTrain,
         what: "have a target that is also in the training text",
         advice: "look at them: short and frequent sentences may be, but not the same text in other words; `polyglow clean` removes all of them from it",
+        other_advice: Some(
+            "look at them: short and frequent ones may be, but not the same text in other words",
+        ),
         tolerated: 0.1,
         test: None,
     },

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::is_usual;
 use crate::clean::findings::byte_1252;
-use crate::clean::language::Script;
 use crate::clean::profile::SideProfile;
 
 /// The number of times that a text is decoded at most; text that was spoiled more often is rare.
@@ -49,13 +49,4 @@ fn decode(run: &str, side: &SideProfile, passes: usize) -> Option<String> {
     let often = decode_runs(&once, side, passes).unwrap_or(once);
     let is_usual = often.chars().all(|next| is_usual(next, side));
     is_usual.then_some(often)
-}
-
-/// Returns whether a decoded character may stand on a side: a letter of a script of its own, or a
-/// sign. `ë…”` are the bytes of a Hangul syllable, and mean what they say.
-fn is_usual(character: char, side: &SideProfile) -> bool {
-    match Script::of(character) {
-        Some(script) => side.has(script),
-        None => !character.is_alphabetic(),
-    }
 }

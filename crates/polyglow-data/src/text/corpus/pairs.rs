@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::cleaned::Cleaner;
+use super::cut::Cut;
 use super::tmx::TmxPairs;
 use super::{labeled, text};
 use crate::error::DataError;
@@ -23,6 +24,10 @@ pub struct Pairs {
     /// Whether the sides are exchanged.
     pub(super) is_reversed: bool,
     pub(super) is_text: bool,
+    /// Where the part ends too early, if that is no error.
+    pub(super) cut: Option<Cut>,
+    /// The number of pairs that were read.
+    pub(super) num_read: u64,
     /// Cleans the pairs, of which some are then left out.
     pub(super) cleaner: Option<Cleaner>,
 }
@@ -81,7 +86,18 @@ impl Iterator for Pairs {
 impl Pairs {
     /// Reads the next pair, not cleaned yet, with its sides in the order in which they are wanted.
     fn read(&mut self) -> Option<Result<Pair, DataError>> {
+        let cut = self.cut.as_ref();
+        if cut.is_some_and(|cut| cut.is_behind(self.num_read)) {
+            return None;
+        }
         let next = self.reader.next();
+        match &next {
+            Some(Ok(_)) => self.num_read += 1,
+            Some(Err(error)) if cut.is_some_and(|cut| cut.accept(error, self.num_read)) => {
+                return None;
+            }
+            _ => {}
+        }
         if !self.is_reversed {
             return next;
         }
@@ -134,8 +150,8 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
         _ => {
             // The line counts of both files help more than the first missing line: a difference of
             // 1 is an odd line somewhere, and a large one a truncated file.
-            skip_to_end(src)?;
-            skip_to_end(tgt)?;
+            // A file that cannot be read to its end has at least these.
+            _ = skip_to_end(src).and(skip_to_end(tgt));
             Err(DataError::LineCount {
                 src: src.path().to_owned(),
                 src_lines: src.line(),

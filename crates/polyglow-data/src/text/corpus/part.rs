@@ -10,12 +10,14 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::cleaned::CleanPart;
+use super::cut::Cut;
 use super::moses::Member;
 use super::pairs::{Pairs, Reader};
 use super::tmx::{Language, TmxPairs};
 use crate::alignment::{Link, LinkLines};
 use crate::config::{GOLD, LEARNED, wrong};
 use crate::error::DataError;
+use crate::file::is_same;
 use crate::image_set::ImageSet;
 use crate::labeled::LabeledLines;
 use crate::lines::Lines;
@@ -36,6 +38,10 @@ pub struct Part {
     pub(super) is_text: bool,
     /// The text that it is cleaned with, if it is.
     pub(super) clean: Option<CleanPart>,
+    /// Whether bytes that are no UTF-8 are kept, for cleaning.
+    pub(super) keeps_raw_bytes: bool,
+    /// Where it ends too early, if that is no error.
+    pub(super) cut: Option<Cut>,
     /// The tokens that its sources and targets begin with.
     pub(super) tags: PairTags,
     /// The languages of its sources and targets, where they are named.
@@ -166,6 +172,8 @@ impl Part {
             is_reversed: false,
             is_text: false,
             clean: None,
+            keeps_raw_bytes: false,
+            cut: None,
             tags: PairTags::default(),
             languages: None,
             noise: None,
@@ -197,24 +205,29 @@ impl Part {
     pub fn name(&self) -> String {
         match &self.source {
             Source::Embedded { name, .. } | Source::Images { name, .. } => name.clone(),
-            Source::TwoFiles { src: path, .. }
-            | Source::Tsv(path)
+            _ => self.files()[0].display().to_string(),
+        }
+    }
+
+    /// The files that it is read from, that of the source first; none of what is embedded, or of images.
+    fn files(&self) -> Vec<&Path> {
+        match &self.source {
+            Source::Embedded { .. } | Source::Images { .. } => Vec::new(),
+            Source::TwoFiles { src, tgt } => vec![src, tgt],
+            Source::Tsv(path)
             | Source::Tmx { path, .. }
             | Source::Text(path)
             | Source::Labeled(path)
             | Source::Tagged(path)
-            | Source::Captions { path, .. } => path.display().to_string(),
-            Source::Moses { src, .. } => src.archive().display().to_string(),
+            | Source::Captions { path, .. } => vec![path],
+            Source::Moses { src, .. } => vec![src.archive()],
         }
     }
 
-    /// Returns whether `name` is the name of this part, or that of its target file.
+    /// Returns whether `name` is the name of this part, or a path of one of its files.
     pub fn is_called(&self, name: &str) -> bool {
-        let tgt = match &self.source {
-            Source::TwoFiles { tgt, .. } => Some(tgt.display().to_string()),
-            _ => None,
-        };
-        name == self.name() || tgt.is_some_and(|tgt| name == tgt)
+        let mut files = self.files().into_iter();
+        name == self.name() || files.any(|file| is_same(file, Path::new(name)))
     }
 
     /// Streams the pairs of this part.
@@ -228,16 +241,16 @@ impl Part {
                 next: 0,
             },
             Source::TwoFiles { src, tgt } => Reader::TwoFiles {
-                src: Lines::open(src)?,
-                tgt: Lines::open(tgt)?,
+                src: self.pair_lines(Lines::open(src)?),
+                tgt: self.pair_lines(Lines::open(tgt)?),
             },
-            Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
+            Source::Tsv(path) => Reader::Tsv(self.pair_lines(Lines::open(path)?)),
             Source::Tmx { path, languages } => {
                 Reader::Tmx(Box::new(TmxPairs::open(path, languages.clone())?))
             }
             Source::Moses { src, tgt } => Reader::TwoFiles {
-                src: src.lines()?,
-                tgt: tgt.lines()?,
+                src: self.pair_lines(src.lines()?),
+                tgt: self.pair_lines(tgt.lines()?),
             },
             Source::Text(path) => Reader::Text(Lines::open(path)?),
             Source::Labeled(path) => Reader::Labeled {
@@ -255,8 +268,15 @@ impl Part {
             reader,
             is_reversed: self.is_reversed,
             is_text: self.is_text,
+            cut: self.cut.clone(),
+            num_read: 0,
             cleaner: self.clean.as_ref().map(CleanPart::begin).transpose()?,
         })
+    }
+
+    /// Returns the lines of a side, or of both, with bytes that are no UTF-8 if they are kept.
+    fn pair_lines(&self, lines: Lines) -> Lines {
+        lines.keeping_raw_bytes(self.keeps_raw_bytes)
     }
 
     /// Streams the word alignment of every pair; `None` if this part has no alignments.
@@ -354,9 +374,10 @@ impl Part {
     /// Returns the files of parallel text; none of other content, and of what is in memory.
     pub(super) fn pair_files(&self) -> Vec<&Path> {
         match &self.source {
-            Source::TwoFiles { src, tgt } => vec![src, tgt],
-            Source::Tsv(path) | Source::Tmx { path, .. } => vec![path],
-            Source::Moses { src, .. } => vec![src.archive()],
+            Source::TwoFiles { .. }
+            | Source::Tsv(_)
+            | Source::Tmx { .. }
+            | Source::Moses { .. } => self.files(),
             _ => Vec::new(),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use std::mem;
 use std::path::{Path, PathBuf};
 
@@ -96,10 +96,10 @@ impl TmxPairs {
         loop {
             buffer.clear();
             self.reader.get_mut().allow(MAX_LINE_BYTES);
-            let event = self
-                .reader
-                .read_event_into(buffer)
-                .map_err(|error| self.unreadable(&error))?;
+            let event = match self.reader.read_event_into(buffer) {
+                Ok(event) => event,
+                Err(error) => return Err(self.unreadable(&error)),
+            };
             match event {
                 Event::Start(element) => self.open_element(&element)?,
                 Event::End(element) => {
@@ -236,7 +236,7 @@ impl TmxPairs {
     /// Makes sure that the file is complete and has a pair.
     fn check_end(&self) -> Result<(), DataError> {
         if self.depth > 0 {
-            return Err(self.wrong("ends before `</tmx>`: the file is cut off".to_owned()));
+            return Err(self.cut_off("ends before `</tmx>`: the file is cut off".to_owned()));
         }
         if self.any {
             return Ok(());
@@ -256,12 +256,31 @@ impl TmxPairs {
     }
 
     /// Makes the error that the file cannot be read on.
-    fn unreadable(&self, error: &quick_xml::Error) -> DataError {
-        self.wrong(match error {
-            quick_xml::Error::Encoding(error) => error.to_string(),
-            quick_xml::Error::Io(error) => format!("cannot be read on: {error}"),
-            error => format!("is not well-formed XML: {error}"),
-        })
+    fn unreadable(&mut self, error: &quick_xml::Error) -> DataError {
+        match error {
+            quick_xml::Error::Encoding(error) => self.wrong(error.to_string()),
+            quick_xml::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.cut_off("cannot be read on: the compressed data ends too early".to_owned())
+            }
+            quick_xml::Error::Io(error) => self.wrong(format!("cannot be read on: {error}")),
+            error => {
+                let problem = format!("is not well-formed XML: {error}");
+                if self.reader.get_mut().is_at_end() {
+                    self.cut_off(problem)
+                } else {
+                    self.wrong(problem)
+                }
+            }
+        }
+    }
+
+    /// Makes the error that the file ends too early.
+    fn cut_off(&self, problem: String) -> DataError {
+        DataError::CutOff {
+            path: self.path.clone(),
+            line: self.reader.get_ref().line(),
+            problem,
+        }
     }
 
     /// Makes an error at the line that was read last.

@@ -94,6 +94,13 @@ pub(in crate::text) fn from_invalid(bytes: &[u8], had_accents: bool) -> Encoding
     }
 }
 
+/// Whether lines that are no UTF-8 are probably in Windows-1252.
+pub(crate) fn is_windows_1252(lines: &[u8]) -> bool {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(lines, true);
+    detector.guess(None, Utf8Detection::Deny).name() == "windows-1252"
+}
+
 /// Counts the lines that are not UTF-8; the last may be cut inside a character.
 fn damaged_lines(bytes: &[u8]) -> usize {
     let lines = bytes.split(|byte| *byte == b'\n');

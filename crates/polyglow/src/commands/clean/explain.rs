@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use anyhow::anyhow;
-use polyglow_data::clean::cleaning::Cleaning;
+use polyglow_data::clean::cleaning::{Cleaning, ScoreLimit};
 use polyglow_data::clean::filtered::{Cleaned, Explanation, Filtered};
 use polyglow_data::clean::own_language::Guess;
 use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::pair::Pair;
+use polyglow_data::raw_bytes::without_raw_bytes;
 
+use super::scores::Scores;
 use crate::failure::usage;
 
 /// A line of the text: `17`, or `data/train.en:17` of one of several corpora.
@@ -37,22 +39,49 @@ impl LinePosition {
     }
 }
 
-/// Prints what becomes of the pairs at some positions.
+/// A line of the text that is to be explained.
+pub(super) struct ExplainedLine {
+    /// The number of its corpus.
+    part: usize,
+    /// Counted from 1.
+    line: u64,
+    pair: Pair,
+}
+
+/// Finds the lines at some positions.
 ///
 /// # Errors
 /// There is no such position (exit code 2); the text cannot be read.
+pub(super) fn find(
+    corpus: &Corpus,
+    positions: &[LinePosition],
+) -> anyhow::Result<Vec<ExplainedLine>> {
+    let lines = positions.iter().map(|position| find_one(corpus, position));
+    lines.collect()
+}
+
+/// Prints what becomes of the pairs in some lines; `scores` are those by which pairs are removed, if there
+/// are any.
+///
+/// # Errors
+/// The output is refused.
 pub(super) fn print(
     out: &mut impl Write,
     filtered: &Filtered,
     corpus: &Corpus,
-    positions: &[LinePosition],
-) -> anyhow::Result<()> {
-    for position in positions {
-        let cleaning = filtered.cleaning();
-        let (name, index, pair) = find(cleaning, corpus, position)?;
-        writeln!(out, "{name}:{}", position.line)?;
-        let explanation = filtered.explain(index, &pair);
-        write(out, &pair, &explanation)?;
+    scores: Option<&Scores>,
+    lines: &[ExplainedLine],
+) -> io::Result<()> {
+    let cleaning = filtered.cleaning();
+    for ExplainedLine { part, line, pair } in lines {
+        writeln!(out, "{}:{line}", corpus.parts()[*part].name())?;
+        let index = cleaning.start(*part) + line - 1;
+        let explanation = filtered.explain(index, pair);
+        write_evidence(out, pair, &explanation)?;
+        if let Some(scores) = scores {
+            write_score(out, scores, index, &explanation)?;
+        }
+        write_reasons(out, &explanation)?;
         if let Some(first) = explanation.first {
             writeln!(out, "  it repeats {}", name_of(cleaning, corpus, first))?;
         }
@@ -60,15 +89,14 @@ pub(super) fn print(
             writeln!(out, "  the held-out pair: {src} | {tgt}")?;
         }
     }
+    for gap in filtered.report().gaps {
+        writeln!(out, "note: {gap}")?;
+    }
     Ok(())
 }
 
-/// Returns the name of the corpus of a position, the number of its pair, and the pair.
-fn find(
-    cleaning: &Cleaning,
-    corpus: &Corpus,
-    position: &LinePosition,
-) -> anyhow::Result<(String, u64, Pair)> {
+/// Finds the line at a position.
+fn find_one(corpus: &Corpus, position: &LinePosition) -> anyhow::Result<ExplainedLine> {
     let names: Vec<String> = corpus.parts().iter().map(Part::name).collect();
     let part = match &position.part {
         None if names.len() == 1 => Some(0),
@@ -83,16 +111,17 @@ fn find(
             position.line
         )));
     };
-    let skipped = usize::try_from(position.line - 1).unwrap_or(usize::MAX);
-    let Some(pair) = corpus.parts()[part].pairs()?.nth(skipped) else {
-        return Err(usage(anyhow!(
-            "`{}` has no line {}",
-            names[part],
-            position.line
-        )));
-    };
-    let index = cleaning.start(part) + position.line - 1;
-    Ok((names[part].clone(), index, pair?))
+    for (line, pair) in (1..).zip(corpus.parts()[part].pairs()?) {
+        let pair = pair?;
+        if line == position.line {
+            return Ok(ExplainedLine { part, line, pair });
+        }
+    }
+    Err(usage(anyhow!(
+        "`{}` has no line {}",
+        names[part],
+        position.line
+    )))
 }
 
 /// The corpus and the line of a pair, by its number.
@@ -107,8 +136,8 @@ fn name_of(cleaning: &Cleaning, corpus: &Corpus, index: u64) -> String {
     )
 }
 
-/// Writes a pair with what becomes of it.
-fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Result<()> {
+/// Writes a pair with what is known of it.
+fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Result<()> {
     let Explanation {
         cleaned,
         guesses,
@@ -120,11 +149,15 @@ fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Re
         pair: repaired,
         repairs,
         is_swapped,
-        removed,
+        ..
     } = cleaned;
-    writeln!(out, "  source    {}", pair.src)?;
-    writeln!(out, "  target    {}", pair.tgt)?;
-    if repaired != pair {
+    let shown = Pair {
+        src: without_raw_bytes(&pair.src).into_owned(),
+        tgt: without_raw_bytes(&pair.tgt).into_owned(),
+    };
+    writeln!(out, "  source    {}", shown.src)?;
+    writeln!(out, "  target    {}", shown.tgt)?;
+    if *repaired != shown {
         let swapped = is_swapped.then_some("swapped");
         let names: Vec<&str> = repairs.names().chain(swapped).collect();
         let names = if names.is_empty() {
@@ -173,10 +206,46 @@ fn write(out: &mut impl Write, pair: &Pair, explanation: &Explanation) -> io::Re
             writeln!(out, "  {side} words without a partner: {words}")?;
         }
     }
-    match removed {
-        Some(reason) => writeln!(out, "  removed: {} (pairs {})", reason.key, reason.title),
-        None => writeln!(out, "  stays"),
+    Ok(())
+}
+
+/// Writes the score of a pair, by its number, and the limit.
+fn write_score(
+    out: &mut impl Write,
+    scores: &Scores,
+    index: u64,
+    explanation: &Explanation,
+) -> io::Result<()> {
+    let score = scores.values[index as usize];
+    if score.is_nan() {
+        let why = if explanation.reasons.is_empty() {
+            "the model gives none"
+        } else {
+            "it is removed without one"
+        };
+        return writeln!(out, "  no score: {why}");
     }
+    match scores.limit {
+        Some(ScoreLimit { lowest, .. }) => {
+            writeln!(
+                out,
+                "  score {score:.3}; the lowest that stays is {lowest:.3}"
+            )
+        }
+        None => writeln!(out, "  score {score:.3}, by which nothing is removed"),
+    }
+}
+
+/// Writes whether a pair stays, or all reasons to remove it.
+fn write_reasons(out: &mut impl Write, explanation: &Explanation) -> io::Result<()> {
+    let Some((first, others)) = explanation.reasons.split_first() else {
+        return writeln!(out, "  stays");
+    };
+    writeln!(out, "  removed: {} (pairs {})", first.key, first.title)?;
+    for reason in others {
+        writeln!(out, "  also:    {} (pairs {})", reason.key, reason.title)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

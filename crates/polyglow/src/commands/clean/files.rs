@@ -8,6 +8,7 @@ use anyhow::Context;
 use polyglow_data::file::{self, NewFile};
 use polyglow_data::pair::Pair;
 use polyglow_data::pair_files::{PairFiles, PairFormat};
+use polyglow_data::raw_bytes::without_raw_bytes;
 use polyglow_view::cleaning::render;
 
 use super::Report;
@@ -123,7 +124,8 @@ impl CleanFiles {
         line: u64,
         pair: &Pair,
     ) -> anyhow::Result<()> {
-        let [src, tgt] = [&pair.src, &pair.tgt].map(|side| side.replace('\t', " "));
+        let [src, tgt] =
+            [&pair.src, &pair.tgt].map(|side| without_raw_bytes(side).replace('\t', " "));
         let written = writeln!(self.removed, "{key}\t{file}:{line}\t{src}\t{tgt}");
         self.explain(written)
     }

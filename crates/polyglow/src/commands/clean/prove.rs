@@ -10,9 +10,11 @@ mod outcome;
 mod texts;
 mod trainings;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -21,7 +23,7 @@ use polyglow_data::config::{Split, TrainFiles};
 use polyglow_data::corpus::{CLEAN_VERSION, Corpus};
 use polyglow_data::file;
 use polyglow_metrics::{BleuOptions, Statistics};
-use polyglow_train::config::Config;
+use polyglow_train::config::{Config, Difference};
 use polyglow_train::run::sha256;
 use polyglow_train::tasks::HeldOut;
 
@@ -101,22 +103,27 @@ impl<'a> Preparation<'a> {
         scores: &str,
     ) -> anyhow::Result<Self> {
         let config = check(text)?;
-        let mut hashes = vec![text.corpus.content_hash()?];
-        for corpus in held_out {
-            hashes.push(corpus.content_hash()?);
-        }
-        for prefix in &args.compare {
-            hashes.push(open_external(config, prefix)?.content_hash()?);
-        }
+        let compared = args.compare.iter();
+        let compared: Vec<Corpus> = compared
+            .map(|prefix| open_external(config, prefix))
+            .collect::<Result<_, _>>()?;
         let length = match args.minutes {
             Some(minutes) => format!("{minutes} minutes"),
             None => format!("{} steps", args.steps),
         };
-        let settings = format!(
-            "# {length}, text {}, scores {scores}, rules {CLEAN_VERSION}\n{}",
-            sha256(&hashes.concat()),
-            config.to_toml()?
-        );
+        let settings = Settings {
+            values: vec![
+                ("length", length),
+                ("scores", scores.to_owned()),
+                ("filters", CLEAN_VERSION.to_string()),
+            ],
+            contents: vec![
+                ("the text", hash(slice::from_ref(&text.corpus))?),
+                ("a held-out set", hash(held_out)?),
+                ("a text of `--compare`", hash(&compared)?),
+            ],
+            config,
+        };
         let steps = open_proof(dir, &settings, || match args.minutes {
             Some(minutes) => steps_in(minutes, args, config),
             None => Ok(args.steps as u64),
@@ -154,7 +161,8 @@ impl<'a> Preparation<'a> {
     ) -> anyhow::Result<u8> {
         let ProveArgs { texts, compare, .. } = self.args;
         let report = finish(&cleaning.by_all_filters(), &text.corpus, None)?;
-        let texts = TrainingText::all(&report, cleaning, texts, compare)?;
+        let texts = TrainingText::all(&report, cleaning, texts, compare);
+        let texts = texts.inspect_err(|_| self.forget())?;
         let mut pairs = Vec::new();
         for training_text in &texts {
             let dir = self.dir.join(&training_text.name);
@@ -188,6 +196,30 @@ impl<'a> Preparation<'a> {
         }
         Ok(0)
     }
+}
+
+impl Preparation<'_> {
+    /// Removes the directory of a proof of which nothing else was written.
+    fn forget(&self) {
+        let entries = fs::read_dir(self.dir).map(Iterator::count);
+        if entries.is_ok_and(|count| count == 1) {
+            // What cannot be removed is in the way of nothing but another proof.
+            _ = fs::remove_file(self.dir.join(SETTINGS));
+            _ = fs::remove_dir(self.dir);
+        }
+    }
+}
+
+/// Hashes the text of some corpora.
+///
+/// # Errors
+/// A file cannot be read.
+fn hash(corpora: &[Corpus]) -> anyhow::Result<String> {
+    let mut hashes = Vec::new();
+    for corpus in corpora {
+        hashes.extend(corpus.content_hash()?);
+    }
+    Ok(sha256(&hashes))
 }
 
 /// Returns the config, if it has what a proof needs.
@@ -235,15 +267,15 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// Something else is there (exit code 2); a file cannot be written; `choose_steps` fails.
 fn open_proof(
     dir: &Path,
-    settings: &str,
+    settings: &Settings,
     choose_steps: impl FnOnce() -> anyhow::Result<u64>,
 ) -> anyhow::Result<u64> {
     let path = dir.join(SETTINGS);
     if path.exists() {
-        let text = fs::read_to_string(&path)?;
-        return parse_steps(&text, settings).ok_or_else(|| {
+        let begun = fs::read_to_string(&path)?;
+        return settings.read_steps(&begun).map_err(|difference| {
             let error = anyhow!(
-                "the proof in `{}` was begun with another text or config, or other options",
+                "the proof in `{}` was begun with other settings: {difference}",
                 dir.display()
             );
             with_hint(usage(error), "give another directory with `--out`")
@@ -254,14 +286,62 @@ fn open_proof(
     check_free(dir)?;
     fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
     let steps = choose_steps()?;
-    file::replace(&path, format!("{STEPS}{steps}\n{settings}").as_bytes())
+    file::replace(&path, settings.to_text(steps)?.as_bytes())
         .with_context(|| format!("cannot write `{}`", path.display()))?;
     Ok(steps)
 }
 
-/// Reads the number of steps from the file of a proof's settings; `None` if these are others.
-fn parse_steps(text: &str, settings: &str) -> Option<u64> {
-    let (first, rest) = text.split_once('\n')?;
-    let steps = first.strip_prefix(STEPS)?.parse().ok()?;
-    (rest == settings).then_some(steps)
+/// All that a proof depends on. A proof is continued with the same settings alone.
+struct Settings<'a> {
+    /// What was chosen, by name.
+    values: Vec<(&'static str, String)>,
+    /// The hashes of texts, by what they are.
+    contents: Vec<(&'static str, String)>,
+    config: &'a Config,
+}
+
+impl Settings<'_> {
+    /// Returns the settings as a config, with all else in comments before it.
+    fn to_text(&self, steps: u64) -> anyhow::Result<String> {
+        let mut text = format!("{STEPS}{steps}\n");
+        for (name, value) in self.values.iter().chain(&self.contents) {
+            writeln!(text, "{}{value}", comment(name))?;
+        }
+        text += &self.config.to_toml()?;
+        Ok(text)
+    }
+
+    /// Reads the number of steps from the settings with which a proof was begun.
+    ///
+    /// # Errors
+    /// They are others: what differs first.
+    fn read_steps(&self, begun: &str) -> Result<u64, String> {
+        let value = |beginning: &str| begun.lines().find_map(|line| line.strip_prefix(beginning));
+        for (name, now) in &self.values {
+            let then = value(&comment(name)).unwrap_or("unknown");
+            if then != now {
+                return Err(format!("{name}: {then}, now {now}"));
+            }
+        }
+        let changed = self
+            .contents
+            .iter()
+            .find(|(name, now)| value(&comment(name)) != Some(now));
+        if let Some((name, _)) = changed {
+            return Err(format!("{name} has changed"));
+        }
+        let config = Config::parse(begun).map_err(|error| error.to_string())?;
+        let differences = self.config.differences(&config);
+        let differences = differences.map_err(|error| error.to_string())?;
+        if let Some(Difference { key, ours, theirs }) = differences.first() {
+            return Err(format!("`{key} = {theirs}`, now `{ours}`"));
+        }
+        let steps = value(STEPS).and_then(|steps| steps.parse().ok());
+        steps.ok_or_else(|| format!("`{SETTINGS}` has no number of steps"))
+    }
+}
+
+/// Returns what stands before a setting in the file.
+fn comment(name: &str) -> String {
+    format!("# {name}: ")
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use polyglow_data::clean::cleaning::Cleaning;
+use polyglow_data::clean::cleaning::{Cleaning, ScoreLimit};
 use polyglow_data::lines::Lines;
 use polyglow_data::pair::Pair;
 use polyglow_predict::group::alone;
@@ -21,6 +21,14 @@ use crate::failure::{usage, with_hint};
 pub(super) const CHECKPOINT: &str = "best";
 /// Pairs that are batched by length and scored together.
 const PORTION: usize = 2048;
+
+/// The scores of a text, and where they divide it.
+pub(super) struct Scores {
+    /// The score of each pair; NaN for none.
+    pub(super) values: Vec<f32>,
+    /// `None` if they remove nothing.
+    pub(super) limit: Option<ScoreLimit>,
+}
 
 /// Reads a score for each pair of a text from the lines of a file.
 ///

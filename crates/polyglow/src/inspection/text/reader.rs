@@ -12,7 +12,7 @@ use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use super::report::SplitReport;
 use crate::inspection::fit::Fit;
 use crate::inspection::sides::Whole;
-use polyglow_data::clean::findings::{Check, Collector, Finding, Place};
+use polyglow_data::clean::findings::{Check, Collector, Finding, Place, SplitText};
 use polyglow_data::clean::language::{Languages, Profile};
 
 /// Whether a sentence is read or written.
@@ -110,11 +110,12 @@ impl Reader {
     }
 
     /// What was gathered, for a split with these counts of tokens, whose text is cleaned before it
-    /// is encoded, or is not.
+    /// is encoded, or is not; `is_cleanable` says whether `polyglow clean` takes it.
     pub(super) fn finish(
         mut self,
         report: &CorpusReport,
         is_cleaned: bool,
+        is_cleanable: bool,
     ) -> (SplitReport, Vec<Finding>, Whole) {
         let collector = &self.collector;
         let mut split = SplitReport {
@@ -141,8 +142,13 @@ impl Reader {
         };
         (
             split,
-            self.collector
-                .findings(&self.name, report.pairs, is_cleaned),
+            self.collector.findings(SplitText {
+                split: &self.name,
+                pairs: report.pairs,
+                is_cleaned,
+                is_parallel: self.content.is_parallel(),
+                is_cleanable,
+            }),
             whole,
         )
     }
@@ -200,6 +206,7 @@ mod tests {
                 kept: 8,
                 ..CorpusReport::default()
             },
+            true,
             true,
         );
         assert_eq!(

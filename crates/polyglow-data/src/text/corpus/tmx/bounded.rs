@@ -31,6 +31,13 @@ impl<R> Bounded<R> {
     }
 }
 
+impl<R: BufRead> Bounded<R> {
+    /// Whether there is nothing left to read.
+    pub(super) fn is_at_end(&mut self) -> bool {
+        self.inner.fill_buf().is_ok_and(<[u8]>::is_empty)
+    }
+}
+
 impl<R: BufRead> BufRead for Bounded<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.left == 0 {

@@ -64,7 +64,7 @@ impl TrainingText {
     ) -> anyhow::Result<Vec<Self>> {
         let changes_text = changes_enough(report, cleaning, proved_groups());
         ensure!(
-            changes_text || !external.is_empty(),
+            changes_text || !external.is_empty() || !requested.is_empty(),
             usage(anyhow!(
                 "there is nothing to prove: filters change less than half a percent of this text"
             ))
@@ -217,16 +217,18 @@ fn changes_enough(
     let brought_back = cleaning.without(groups.iter().copied()).report().kept - kept;
     let repaired: u64 = repaired
         .iter()
-        .filter(|(repair, _)| groups.contains(&group_for_repair(repair)))
+        .filter(|(repair, _)| group_for_repair(repair).is_some_and(|group| groups.contains(&group)))
         .map(|(_, count)| count)
         .sum();
     (brought_back + repaired) as f64 >= MIN_CHANGED_SHARE * (*pairs).max(1) as f64
 }
 
-/// Returns the group that makes a repair.
-fn group_for_repair(repair: &str) -> Group {
+/// Returns the group that makes a repair; `None` of bytes that are read in another encoding, without which
+/// there is no text.
+fn group_for_repair(repair: &str) -> Option<Group> {
     match repair {
-        "swapped" => Group::Language,
-        _ => Group::Repairs,
+        "swapped" => Some(Group::Language),
+        "encoding" => None,
+        _ => Some(Group::Repairs),
     }
 }
