@@ -555,6 +555,7 @@ impl DataError {
     }
 
     /// Whether a file ends too early.
+    #[cfg(feature = "training")]
     pub(crate) fn is_early_end(&self) -> bool {
         matches!(self, Self::CutOff { .. })
     }
