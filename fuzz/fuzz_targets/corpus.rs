@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use polyglow_data::clean::cleaning::Cleaning;
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
+use polyglow_data::raw_bytes::without_raw_bytes;
 use polyglow_fuzz::parts;
 use tempfile::TempDir;
 
@@ -70,4 +72,21 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     corpus.content_hash().expect("the files can be read");
+    clean(corpus);
 });
+
+/// Cleans a text with any bytes, as far as it goes: all readings are alike, and what comes out is text.
+fn clean(corpus: Corpus) {
+    let corpus = corpus.for_cleaning().ending_at_cuts();
+    let Ok(cleaning) = Cleaning::of(&corpus, &[], &mut |_, _| ()) else {
+        return;
+    };
+    let filtered = cleaning.by_all_filters();
+    for (index, pair) in (0..).zip(corpus.pairs()) {
+        let pair = pair.expect("it was read before");
+        let cleaned = filtered.cleaned(index, &pair).pair;
+        for side in [&cleaned.src, &cleaned.tgt] {
+            assert_eq!(&without_raw_bytes(side), side);
+        }
+    }
+}
