@@ -179,8 +179,8 @@ pub trait Format: Named + Debug + Send {
 }
 
 /// What the instructions for a model with tags begin with: see [`Format::tag_usage`].
-pub(crate) const TAGS: &str =
-    "Texts begin with tags, which are tokens of their own and no part of the text.";
+pub(crate) const TAGS: &str = "Texts begin with tags, which are tokens of their own and no part of the text. An import does not know \
+    them: add `data.src_tag` and `data.tgt_tag` to its `config.toml`.";
 
 /// A model that is to be written, and how.
 #[derive(Clone, Copy)]

@@ -16,8 +16,9 @@ use crate::portable::Portable;
 /// SentencePiece models.
 ///
 /// # Errors
-/// Two tokenizers are no unigram models (exit code 2); the disk refuses.
+/// As [`check`]; the disk refuses.
 pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> {
+    check_tags(model)?;
     let Tokenizers { src, tgt } = &model.tokenizers;
     if model.tokenizers.is_shared() {
         let tags = model.config.data.tags();
@@ -40,20 +41,29 @@ pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> 
 /// Checks that transformers can read the tokenizers of a model.
 ///
 /// # Errors
-/// Two tokenizers are no unigram models (exit code 2).
+/// Two tokenizers are no unigram models, or sources begin with tags (exit code 2).
 pub(super) fn check(model: &Portable) -> Result<()> {
     let Tokenizers { src, tgt } = &model.tokenizers;
     if model.tokenizers.is_shared() {
         return Ok(());
     }
-    if !model.config.data.tags().src.is_empty() {
-        let error = failed!("with two tokenizers, transformers cannot put a tag before a source");
-        let advice = "set `tokenizer.shared = true`, or leave out `data.src_tag`";
-        return Err(with_hint(usage(error), advice));
-    }
+    check_tags(model)?;
     unigram(src)?;
     unigram(tgt)?;
     Ok(())
+}
+
+/// Checks that a tokenizer can put the tags before a source: `MarianTokenizer` cannot.
+///
+/// # Errors
+/// There are two tokenizers, and tags (exit code 2).
+fn check_tags(model: &Portable) -> Result<()> {
+    if model.tokenizers.is_shared() || model.config.data.tags().src.is_empty() {
+        return Ok(());
+    }
+    let error = failed!("with two tokenizers, transformers cannot put a tag before a source");
+    let advice = "`--to ctranslate2` can; or train with `tokenizer.shared = true`";
+    Err(with_hint(usage(error), advice))
 }
 
 /// One of two tokenizers as the SentencePiece model that `MarianTokenizer` reads.

@@ -191,6 +191,28 @@ fn a_model_of_several_languages_writes_the_one_that_is_asked_for_and_no_tag() {
 }
 
 #[test]
+fn a_tag_before_sources_needs_one_tokenizer_in_hugging_faces_format() {
+    let sandbox = Sandbox::new();
+    let train = ["train", "tiny.toml", "--run", "run"];
+    let tagged = [
+        "--set",
+        "model.tie_embeddings=decoder",
+        "--set",
+        "data.src_tag='<en>'",
+        "--set",
+        "tokenizer.shared=false",
+    ];
+    sandbox.succeed(&[&train[..], &tagged].concat());
+    let export = ["export", "run", "--to", "huggingface", "--out", "out"];
+    let error = sandbox.fail(2, &export);
+    assert!(
+        error.contains("with two tokenizers, transformers cannot put a tag before a source"),
+        "{error}"
+    );
+    assert!(!sandbox.path().join("out").exists());
+}
+
+#[test]
 fn a_run_whose_corpora_change_is_resumed_at_every_step_to_the_same_weights() {
     let sandbox = sandbox();
     let changes = "data.train=[{path='de.tsv',until=7},{path='fr.tsv',from=4,tag='<bt>',noise={typos=0.5,dropped_words=0.2}}]";

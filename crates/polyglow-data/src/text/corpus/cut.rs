@@ -18,13 +18,13 @@ struct EarlyEnd {
 }
 
 impl Cut {
-    /// Returns whether the part ends behind so many pairs, as an earlier reading has found.
+    /// Returns whether the part ends behind this number of pairs, as an earlier reading has found.
     pub(super) fn is_behind(&self, pairs: u64) -> bool {
         self.0.get().is_some_and(|end| end.pairs == pairs)
     }
 
-    /// Returns whether the part ends where an error came behind so many pairs, which is noted for later
-    /// readings. A part without any pair is an error in any case.
+    /// Returns whether the part ends where an error came behind this number of pairs, which is noted for
+    /// later readings. A part without any pair is an error in any case.
     pub(super) fn accept(&self, error: &DataError, pairs: u64) -> bool {
         if pairs == 0 || !error.is_early_end() {
             return false;
