@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How often the language of a sentence is told right, beside other programs: the table of docs/cleaning.md.
 
-    pip install langcodes pycld2 py3langid heliport lingua-language-detector eld
+    pip install langcodes pycld2 py3langid heliport lingua-language-detector eld eldc
     git clone https://github.com/MicrosoftTranslator/NTREX
     cargo build --release -p polyglow-data --example identify
     scripts/compare_languages.py NTREX/NTREX-128 target/release/examples/identify
@@ -93,7 +93,13 @@ def eld():
     return lambda sentence: detector.detect(sentence).language or ""
 
 
-PEERS = {"CLD2": cld2, "py3langid": langid, "heliport": heliport, "lingua (low accuracy mode)": lingua, "eld": eld}
+def eldc():
+    module = importlib.import_module("eldc")
+    module.init()
+    return lambda sentence: module.detect(sentence) or ""
+
+
+PEERS = {"CLD2": cld2, "py3langid": langid, "heliport": heliport, "lingua (low accuracy mode)": lingua, "eld": eld, "eldc": eldc}
 
 
 def ours(program, train, sentences):
@@ -186,7 +192,7 @@ def main():
             continue
         whole, rate = peer(identify, sentences)
         known = row(name, expected, whole, rate, peer(identify, starts)[0])
-        if name == "eld":
+        if name in ("eld", "eldc"):
             few_classes(args.program, train, expected, sentences, starts, known)
     little_text(args.program, train, expected, sentences)
 

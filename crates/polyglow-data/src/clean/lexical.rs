@@ -1,11 +1,11 @@
 //! Pairs whose sides do not say the same: misaligned ones, and ones of which a side is cut or has
 //! another sentence joined to it.
 //!
-//! A table learns from the text itself which words translate which (`table.rs`), each pair is measured
-//! by words, lengths and signs (`features.rs`), and a head for each kind of noise learns to tell it from
-//! translations (`regression.rs`), with noise of that kind that is made of the text (`decoys.rs`). How low
-//! a score must be follows from the text as well (`threshold.rs`). One head for all kinds, or one
-//! threshold, would be much worse.
+//! A table learns from the text itself which words translate which (`table.rs`), each pair is
+//! measured by words, lengths and signs (`features.rs`), and a head for each kind of noise learns
+//! to tell it from translations (`regression.rs`), with noise of that kind that is made of the text
+//! (`decoys.rs`). How low a score must be follows from the text as well (`threshold.rs`). One head
+//! for all kinds, or one threshold, would be much worse.
 
 mod decoys;
 mod features;
@@ -20,20 +20,22 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::clean::words::word_ranges;
 use crate::example::Reason;
 use crate::pair::Pair;
 use crate::random::{Random, mix, shuffle};
-use decoys::{Decoy, Kind, decoys};
+use decoys::{Decoy, Kind, Method, Sides, decoy};
 use features::{Features, Fold, Lengths, Side};
 use regression::{Labeled, Regression};
 use table::Words;
 use threshold::{Budget, Threshold};
-use vocabulary::Vocabulary;
+use vocabulary::{Vocabulary, token_ranges};
 
 /// Pairs with words on both sides below which nothing is learned.
 pub(super) const FEW_PAIRS: usize = 2_000;
-/// Pairs of the text that a head learns from, and pairs that decoys are made of.
+/// The folds that the pairs are divided into. Tables of more pairs know more; each fold more takes
+/// the time of two more tables.
+const FOLDS: usize = 5;
+/// Pairs of the text that a head learns from, and pairs that decoys of each sort are made of.
 const POSITIVES: usize = 20_000;
 const DECOYS: usize = 8_000;
 /// The tables and heads of a round learn without what those of the round before removed.
@@ -75,8 +77,8 @@ pub struct Lexical {
 
 /// What is learned in a round.
 struct Model {
-    /// For both halves of the pairs, each learned from the other: see [`fold`].
-    folds: [Fold; 2],
+    /// For each fold of the pairs the tables that were learned from the others: see [`fold`].
+    folds: Vec<Fold>,
     lengths: Lengths,
     heads: Vec<Head>,
 }
@@ -89,19 +91,27 @@ struct Head {
 }
 
 impl Head {
-    /// Learns to tell decoys of a kind from a text, which has some noise of that kind itself; `earlier`
-    /// are the heads of the round before, none in the first.
+    /// Learns to tell decoys of a kind from a text, which has some noise of that kind itself;
+    /// `decoys` are those of each of its methods, of which it learns from the first, and `earlier`
+    /// the heads of the round before, none in the first.
     ///
-    /// What is refused for another reason would look like right pairs that are lost: it is left out of
-    /// the text, and so are decoys that would be. What another head refuses for the same reason stays:
-    /// without it a head would see none of the right pairs that it takes together with that one.
-    fn learn(kind: Kind, decoys: &[Features], text: &[Features], earlier: &[Self]) -> Self {
+    /// What is refused for another reason would look like right pairs that are lost: it is left out
+    /// of the text, and so are decoys that would be. What another head refuses for the same reason
+    /// stays: without it a head would see none of the right pairs that it takes together with that
+    /// one.
+    fn learn(kind: Kind, decoys: &[Vec<Features>], text: &[Features], earlier: &[Self]) -> Self {
         let own = reason(kind);
         let has_no_other_reason = |features: &&Features| {
             refuse(earlier, features).is_none_or(|refusing| reason(refusing) == own)
         };
-        let decoys: Vec<Features> = decoys.iter().filter(has_no_other_reason).copied().collect();
-        let text: Vec<Features> = text.iter().filter(has_no_other_reason).copied().collect();
+        let without_other_reasons = |all: &[Features]| -> Vec<Features> {
+            all.iter().filter(has_no_other_reason).copied().collect()
+        };
+        let decoys: Vec<Vec<Features>> = decoys
+            .iter()
+            .map(|of_method| without_other_reasons(of_method))
+            .collect();
+        let text = without_other_reasons(text);
         let is_refused = |features: &Features| refuse(earlier, features).is_some();
         let mut order: Vec<usize> = (0..text.len()).collect();
         shuffle(&mut order, KEY);
@@ -115,8 +125,8 @@ impl Head {
             })
             .collect();
         let all: f64 = examples.iter().map(|example| example.weight).sum();
-        let weight = DECOY_WEIGHT * all / decoys.len().max(1) as f64;
-        examples.extend(decoys.iter().map(|&features| Labeled {
+        let weight = DECOY_WEIGHT * all / decoys[0].len().max(1) as f64;
+        examples.extend(decoys[0].iter().map(|&features| Labeled {
             features,
             is_translation: false,
             weight,
@@ -127,7 +137,8 @@ impl Head {
                 .map(|features| regression.score(features))
                 .collect()
         };
-        let threshold = Threshold::draw(scores(&decoys), scores(&text), budget(kind));
+        let decoys = decoys.iter().map(|of_method| scores(of_method)).collect();
+        let threshold = Threshold::draw(decoys, scores(&text), budget(kind));
         Self {
             kind,
             regression,
@@ -184,14 +195,15 @@ impl Lexical {
         })
     }
 
-    /// Says why a repaired pair, of a number in its corpus, is no translation; `None` if it may be one.
+    /// Says why a repaired pair, of a number in its corpus, is no translation; `None` if it may be
+    /// one.
     pub fn judge(&self, index: u64, pair: &Pair) -> Option<Reason> {
         let features = self.features(index, pair)?;
         self.model.refuse(&features).map(reason)
     }
 
-    /// Returns how far a pair is above the limit of each kind of noise, by a name of the kind: below 0
-    /// it is removed. Nothing of a pair without words on a side.
+    /// Returns how far a pair is above the limit of each kind of noise, by a name of the kind:
+    /// below 0 it is removed. Nothing of a pair without words on a side.
     pub fn margins(&self, index: u64, pair: &Pair) -> Vec<(&'static str, f64)> {
         let Some(features) = self.features(index, pair) else {
             return Vec::new();
@@ -202,18 +214,22 @@ impl Lexical {
             .collect()
     }
 
-    /// Returns where the words stand, in bytes, that have no partner on the other side: on the source, and on
-    /// the target. `index` is the number of the pair in its corpus.
+    /// Returns where the words stand, in bytes, that have no partner on the other side: on the
+    /// source, and on the target. `index` is the number of the pair in its corpus.
     pub fn words_without_partner(&self, index: u64, pair: &Pair) -> [Vec<Range<usize>>; 2] {
         let texts = [&pair.src, &pair.tgt];
         let [src, tgt] = [0, 1].map(|side| self.vocabularies[side].encode(texts[side]));
         let uncovered = self.model.folds[fold(index)].are_uncovered(&src, &tgt);
         [0, 1].map(|side| {
-            let places = word_ranges(texts[side]).into_iter();
-            let marked = places.zip(&uncovered[side]);
-            marked
-                .filter_map(|(place, &is_uncovered)| is_uncovered.then_some(place))
-                .collect()
+            let mut words: Vec<(Range<usize>, bool)> = token_ranges(texts[side])
+                .into_iter()
+                .zip(uncovered[side].iter().copied())
+                .collect();
+            // Ranges must not overlap: of a character and the bigram that begins with it, the
+            // character decides.
+            words.dedup_by_key(|(place, _)| place.start);
+            let marked = words.into_iter().filter(|(_, is_uncovered)| *is_uncovered);
+            marked.map(|(place, _)| place).collect()
         })
     }
 
@@ -227,28 +243,24 @@ impl Lexical {
         Some(self.model.features(&src, &tgt, fold(index)))
     }
 
-    /// Returns the estimated share of each kind of noise among the pairs that are not refused for another
-    /// reason, by the key of its reason.
+    /// Returns the estimated share of each kind of noise among the pairs that are not refused for
+    /// another reason, by the key of its reason.
     pub fn estimates(&self) -> BTreeMap<&'static str, f64> {
-        let mut estimates = BTreeMap::new();
+        let mut estimates: BTreeMap<&'static str, f64> = BTreeMap::new();
         for Head {
             kind, threshold, ..
         } in &self.model.heads
         {
-            let estimate: &mut f64 = estimates.entry(reason(*kind).key).or_default();
-            *estimate = match kind {
-                // Both heads look for the same pairs.
-                Kind::MisalignedNear | Kind::Misaligned => estimate.max(threshold.noise),
-                _ => *estimate + threshold.noise,
-            };
+            *estimates.entry(reason(*kind).key).or_default() += threshold.noise;
         }
         estimates
     }
 }
 
 impl Model {
-    /// Learns tables from the items that the round before has not refused, and heads from all of them;
-    /// returns their features. `earlier` are the heads of the round before, none in the first.
+    /// Learns tables from the items that the round before has not refused, and heads from all of
+    /// them; returns their features. `earlier` are the heads of the round before, none in the
+    /// first.
     fn learn(
         vocabularies: &[Vocabulary; 2],
         items: &[Item],
@@ -269,13 +281,14 @@ impl Model {
                 .collect();
             Fold::learn(&pairs, sizes)
         };
-        let (first, second) = rayon::join(|| learn(0), || learn(1));
+        // One after the other: each fold's tables are learned on all cores, and need much memory.
+        let folds = (0..FOLDS).map(learn).collect();
         let lengths: Vec<(usize, usize)> = right
             .iter()
             .map(|item| (item.src.words.len(), item.tgt.words.len()))
             .collect();
         let mut model = Self {
-            folds: [first, second],
+            folds,
             lengths: Lengths::learn(&lengths),
             heads: Vec::new(),
         };
@@ -283,30 +296,37 @@ impl Model {
             .par_iter()
             .map(|item| model.features(&item.src, &item.tgt, item.fold))
             .collect();
-        let decoys = Kind::ALL.map(|kind| model.decoy_features(kind, vocabularies, &right));
-        let kinds = Kind::ALL.par_iter().zip(&decoys);
-        model.heads = kinds
-            .map(|(&kind, decoys)| Head::learn(kind, decoys, &features, earlier))
-            .collect();
+        let pairs = by_fold(&right);
+        let learn_head = |&kind: &Kind| {
+            let decoys: Vec<Vec<Features>> = kind
+                .methods()
+                .par_iter()
+                .map(|&method| model.decoy_features(method, vocabularies, &pairs))
+                .collect();
+            Head::learn(kind, &decoys, &features, earlier)
+        };
+        model.heads = Kind::ALL.par_iter().map(learn_head).collect();
         (model, features)
     }
 
-    /// Makes decoys of pairs that are right, and measures them.
+    /// Makes decoys of pairs that are right, given by folds in the order of the text, and measures
+    /// them.
     fn decoy_features(
         &self,
-        kind: Kind,
+        method: Method,
         vocabularies: &[Vocabulary; 2],
-        right: &[&Item],
+        pairs: &[Vec<Sides>],
     ) -> Vec<Features> {
-        let mut random = Random::new(mix(&[KEY, kind as u64]));
-        let mut chosen = right.to_vec();
-        shuffle(&mut chosen, KEY);
-        chosen.truncate(DECOYS);
+        let mut random = Random::new(KEY);
         let mut all = Vec::new();
-        for fold in [0, 1] {
-            let of_fold = chosen.iter().filter(|item| item.fold == fold);
-            let pairs: Vec<[&Side; 2]> = of_fold.map(|item| [&item.src, &item.tgt]).collect();
-            let decoys: Vec<Decoy> = decoys(kind, &pairs, vocabularies, &mut random);
+        for (fold, pairs) in pairs.iter().enumerate() {
+            let mut chosen: Vec<usize> = (0..pairs.len()).collect();
+            shuffle(&mut chosen, KEY);
+            chosen.truncate(DECOYS / FOLDS);
+            let decoys: Vec<Decoy> = chosen
+                .into_iter()
+                .filter_map(|index| decoy(method, pairs, index, vocabularies, &mut random))
+                .collect();
             let features = decoys
                 .par_iter()
                 .map(|[src, tgt]| self.features(src.get(), tgt.get(), fold));
@@ -319,7 +339,8 @@ impl Model {
         self.folds[fold].features(src, tgt, &self.lengths)
     }
 
-    /// Returns the kind of noise that a pair looks like most, if it scores below that head's threshold.
+    /// Returns the kind of noise that a pair looks like most, if it scores below that head's
+    /// threshold.
     fn refuse(&self, features: &Features) -> Option<Kind> {
         refuse(&self.heads, features)
     }
@@ -337,28 +358,36 @@ fn refuse(heads: &[Head], features: &Features) -> Option<Kind> {
     lowest.1
 }
 
-/// Returns the half that a pair belongs to, by its number in the corpus: at random, since noise may
+/// Returns the sides of the items of each fold, in their order.
+fn by_fold<'a>(items: &[&'a Item]) -> Vec<Vec<Sides<'a>>> {
+    let mut pairs: Vec<Vec<Sides>> = vec![Vec::new(); FOLDS];
+    for item in items {
+        pairs[item.fold].push([&item.src, &item.tgt]);
+    }
+    pairs
+}
+
+/// Returns the fold that a pair belongs to, by its number in the corpus: at random, since noise may
 /// stand in every second line.
 fn fold(index: u64) -> usize {
-    (mix(&[KEY, index]) % 2) as usize
+    (mix(&[KEY, index]) % FOLDS as u64) as usize
 }
 
 fn reason(kind: Kind) -> Reason {
     match kind {
-        Kind::MisalignedNear | Kind::Misaligned => MISALIGNED,
+        Kind::Misaligned => MISALIGNED,
         Kind::CutTarget | Kind::CutSource => CUT,
         Kind::JoinedTarget | Kind::JoinedSource => JOINED,
     }
 }
 
-/// What a head may lose. Cut and joined pairs are easy to tell, so that the budget is small, but real ones
-/// differ from decoys; misaligned pairs are harder to tell, and real ones score as decoys do.
+/// What a head may lose. Cut and joined pairs are easy to tell, so that their budget is small. They
+/// are few, so that up to twice as many pairs at a score as the decoys predict are taken for noise.
 fn budget(kind: Kind) -> Budget {
-    let is_misaligned = matches!(kind, Kind::MisalignedNear | Kind::Misaligned);
-    let (loss, mismatch) = if is_misaligned {
-        (0.004, 1.0)
-    } else {
-        (0.001, 2.0)
+    let (loss, mismatch) = match kind {
+        Kind::Misaligned => (0.0036, 1.0),
+        Kind::CutTarget | Kind::CutSource => (0.0005, 2.0),
+        Kind::JoinedTarget | Kind::JoinedSource => (0.0008, 2.0),
     };
     Budget {
         loss,

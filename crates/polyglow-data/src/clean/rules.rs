@@ -15,7 +15,7 @@ use crate::clean::words::{normal_form, numbers, words};
 use crate::example::Reason;
 use crate::pair::Pair;
 use repeats::Repeats;
-use signs::{count_letters, has_lost_characters, has_url, is_spaced_out};
+use signs::{count_letters, has_lost_characters, has_question_mark_within, has_url, is_spaced_out};
 
 /// Words of a pair whose sides are equal before it counts as a copy: names and short exclamations
 /// are the same in many languages.
@@ -42,10 +42,11 @@ pub const RULES: [Rule; 9] = [
     Rule {
         reason: reason("lost_characters", "with characters that were lost"),
         test: |sides| {
-            sides
-                .all()
-                .iter()
-                .any(|side| has_lost_characters(side.text))
+            let [src, tgt] = sides.all().map(|side| side.text);
+            has_lost_characters(src)
+                || has_lost_characters(tgt)
+                || has_question_mark_within(src, tgt)
+                || has_question_mark_within(tgt, src)
         },
     },
     Rule {
@@ -250,6 +251,12 @@ mod tests {
             ("OK", "OK"),
             ("Tom, Mary!", "Tom, Mary!"),
             ("In 1990 I was 5.", "1990 war ich fünf."),
+            ("Well now...", "Что?.. Nun"),
+            (
+                "Juan wondered whether you come.",
+                "¿Vienes?, pregunto Juan.",
+            ),
+            ("Wait...", "What?..."),
             ("In '90 at 5 pm", "1990 um 17 Uhr"),
             ("It costs 10,000 yen.", "それは１万円です。"),
             (
@@ -280,6 +287,17 @@ mod tests {
             ("Look at it", "Sieh http://a.de/b an", "url"),
             ("The bear", "Der B\u{fffd}r", "lost_characters"),
             ("The bear", "Der B?r schläft", "lost_characters"),
+            (
+                "A man at a table",
+                "Un homme ? une table",
+                "lost_characters",
+            ),
+            ("He sits in a café.", "Er sitzt im Caf?.", "lost_characters"),
+            (
+                "The pushed cart stops",
+                "Le chariot pouss? s'arr?te",
+                "lost_characters",
+            ),
             ("a dog sleeps here", "e i n H u n d s c h l ä f t", "spaced"),
             ("A pen", "こ れ は ペ ン で す 。", "spaced"),
             ("I have 3 dogs.", "Ich habe 4 Hunde.", "numbers"),

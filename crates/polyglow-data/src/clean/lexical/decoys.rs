@@ -2,20 +2,19 @@
 
 use super::features::Side;
 use super::vocabulary::Vocabulary;
+use crate::clean::words::word_ranges;
 use crate::random::Random;
 
-/// Words of both sides before one of them is cut.
+/// Words, or characters of a script without blanks, of both sides before one of them is cut.
 const CUT_WORDS: usize = 5;
-/// How far, in the order of their lengths, the target of another pair may be taken from.
-const NEIGHBORS: usize = 12;
+/// How far away, in pairs of a fold of the sample, the target of a pair that stands nearby is taken
+/// from. In text of a million pairs, of which the sample has every fifth, that is up to 500 lines.
+const NEARBY: usize = 20;
 
 /// What is wrong with a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The target belongs to another source, whose own target is about as long. One head for these
-    /// and the next kind would take a usual length for a sign of noise.
-    MisalignedNear,
-    /// The target belongs to any other source.
+    /// The target belongs to another source.
     Misaligned,
     /// The end of the target, or of the source, is missing.
     CutTarget,
@@ -27,8 +26,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub(super) const ALL: [Self; 6] = [
-        Self::MisalignedNear,
+    pub(super) const ALL: [Self; 5] = [
         Self::Misaligned,
         Self::CutTarget,
         Self::CutSource,
@@ -39,7 +37,6 @@ impl Kind {
     /// Its name, for people.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::MisalignedNear => "misaligned, of like length",
             Self::Misaligned => "misaligned",
             Self::CutTarget => "cut target",
             Self::CutSource => "cut source",
@@ -47,6 +44,33 @@ impl Kind {
             Self::JoinedSource => "joined source",
         }
     }
+
+    /// The ways in which noise of this kind comes about; their shares are estimated. A head learns
+    /// from the decoys of the first alone: with harder ones beside them its scores lie closer
+    /// together.
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Misaligned => &[Method::AnyTarget, Method::NearbyTarget],
+            Self::CutTarget => &[Method::Cut(1)],
+            Self::CutSource => &[Method::Cut(0)],
+            Self::JoinedTarget => &[Method::Joined(1)],
+            Self::JoinedSource => &[Method::Joined(0)],
+        }
+    }
+}
+
+/// A way to make a decoy of a pair. Sides are 0, the source, and 1, the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// With the target of any pair.
+    AnyTarget,
+    /// With the target of a pair that stands nearby: of a document that was aligned wrongly, or of
+    /// a text that is sorted, these say nearly the same, and are as long.
+    NearbyTarget,
+    /// Without the end of a side.
+    Cut(usize),
+    /// With another sentence behind a side.
+    Joined(usize),
 }
 
 /// A side of a decoy: one of the text, or a new one.
@@ -70,99 +94,79 @@ pub(super) type Decoy<'a> = [DecoySide<'a>; 2];
 /// A pair of the text.
 pub(super) type Sides<'a> = [&'a Side; 2];
 
-/// Makes decoys of a kind from pairs of one fold. A sentence comes from the same fold as what it is
-/// put beside: words that the tables have not seen are then as frequent in decoys as in the text.
-pub(super) fn decoys<'a>(
-    kind: Kind,
+/// Makes a decoy of a pair, by its index in the pairs of a fold; `None` if it does not become one.
+/// A sentence comes from the same fold as what it is put beside: words that the tables have not
+/// seen are then as frequent in decoys as in the text.
+pub(super) fn decoy<'a>(
+    method: Method,
     pairs: &[Sides<'a>],
+    index: usize,
     vocabularies: &[Vocabulary; 2],
     random: &mut Random,
-) -> Vec<Decoy<'a>> {
-    match kind {
-        Kind::MisalignedNear => misaligned_near(pairs, random),
-        Kind::Misaligned => misaligned(pairs, random),
-        Kind::CutTarget => cut(pairs, 1, vocabularies, random),
-        Kind::CutSource => cut(pairs, 0, vocabularies, random),
-        Kind::JoinedTarget => joined(pairs, 1, random),
-        Kind::JoinedSource => joined(pairs, 0, random),
-    }
-}
-
-/// Gives each pair the target of one that is about as long.
-fn misaligned_near<'a>(pairs: &[Sides<'a>], random: &mut Random) -> Vec<Decoy<'a>> {
-    let mut by_length: Vec<usize> = (0..pairs.len()).collect();
-    by_length.sort_by_key(|&index| pairs[index][1].words.len());
-    let mut decoys = Vec::with_capacity(pairs.len());
-    for (rank, &index) in by_length.iter().enumerate() {
-        let distance = 1 + random.below(NEIGHBORS);
-        let other = if random.below(2) == 0 {
-            rank + distance
-        } else {
-            rank + pairs.len() - distance.min(pairs.len())
-        };
-        let near = by_length[other % pairs.len()];
-        decoys.extend(with_target_of(pairs, index, near));
-    }
-    decoys
-}
-
-/// Gives each pair the target of a random pair.
-fn misaligned<'a>(pairs: &[Sides<'a>], random: &mut Random) -> Vec<Decoy<'a>> {
-    let indices = 0..pairs.len();
-    indices
-        .filter_map(|index| with_target_of(pairs, index, random.below(pairs.len())))
-        .collect()
-}
-
-/// Puts the target of another pair beside the source of one; `None` if it is the same.
-fn with_target_of<'a>(pairs: &[Sides<'a>], index: usize, other: usize) -> Option<Decoy<'a>> {
-    let [src, tgt] = [pairs[index][0], pairs[other][1]];
-    (other != index).then_some([DecoySide::Same(src), DecoySide::Same(tgt)])
-}
-
-/// Cuts one side of pairs with enough words to 30 to 70 % of its words, or of its characters where it has
-/// no blanks.
-fn cut<'a>(
-    pairs: &[Sides<'a>],
-    side: usize,
-    vocabularies: &[Vocabulary; 2],
-    random: &mut Random,
-) -> Vec<Decoy<'a>> {
-    let mut decoys = Vec::new();
-    for pair in pairs {
-        if pair.iter().any(|side| side.words.len() < CUT_WORDS) {
-            continue;
+) -> Option<Decoy<'a>> {
+    match method {
+        Method::AnyTarget => with_target_of(pairs, index, random.below(pairs.len())),
+        Method::NearbyTarget => {
+            let distance = 1 + random.below(NEARBY);
+            let other = if random.below(2) == 0 {
+                index + distance
+            } else {
+                index.checked_sub(distance)?
+            };
+            with_target_of(pairs, index, other)
         }
-        let text = &pair[side].text;
-        let share = 0.3 + 0.4 * random.uniform();
-        let kept = |len: usize| ((len as f64 * share) as usize).max(1);
-        let text = if text.contains(' ') {
-            let words: Vec<&str> = text.split(' ').collect();
-            words[..kept(words.len())].join(" ")
-        } else {
-            text.chars().take(kept(text.chars().count())).collect()
-        };
-        decoys.push(replaced(
-            *pair,
-            side,
-            Side::encode(text, &vocabularies[side]),
-        ));
+        Method::Cut(side) => cut(pairs[index], side, &vocabularies[side], random),
+        Method::Joined(side) => {
+            let second = pairs[random.below(pairs.len())][side];
+            Some(joined(pairs[index], side, second, &vocabularies[side]))
+        }
     }
-    decoys
 }
 
-/// Puts another sentence behind one side of pairs.
-fn joined<'a>(pairs: &[Sides<'a>], side: usize, random: &mut Random) -> Vec<Decoy<'a>> {
-    let mut decoys = Vec::with_capacity(pairs.len());
-    for pair in pairs {
-        let first = pair[side];
-        let second = pairs[random.below(pairs.len())][side];
-        let blank = if first.text.contains(' ') { " " } else { "" };
-        let text = format!("{}{blank}{}", first.text, second.text);
-        let words = [&*first.words, &*second.words].concat();
-        decoys.push(replaced(*pair, side, Side::new(text, words)));
+/// Puts the target of another pair beside the source of one; `None` if it says the same, or there
+/// is no such pair.
+fn with_target_of<'a>(pairs: &[Sides<'a>], index: usize, other: usize) -> Option<Decoy<'a>> {
+    let [own, other] = [pairs[index], *pairs.get(other)?];
+    let says_the_same = [0, 1]
+        .iter()
+        .any(|&side| own[side].words == other[side].words);
+    (!says_the_same).then_some([DecoySide::Same(own[0]), DecoySide::Same(other[1])])
+}
+
+/// Cuts one side of a pair to 30 to 70 % of its words, or of its characters where it has no blanks;
+/// `None` if it has too few words.
+fn cut<'a>(
+    pair: Sides<'a>,
+    side: usize,
+    vocabulary: &Vocabulary,
+    random: &mut Random,
+) -> Option<Decoy<'a>> {
+    if pair
+        .iter()
+        .any(|side| word_ranges(&side.text).len() < CUT_WORDS)
+    {
+        return None;
     }
-    decoys
+    let text = &pair[side].text;
+    let share = 0.3 + 0.4 * random.uniform();
+    let kept = |len: usize| ((len as f64 * share) as usize).max(1);
+    let text = if text.contains(' ') {
+        let words: Vec<&str> = text.split(' ').collect();
+        words[..kept(words.len())].join(" ")
+    } else {
+        text.chars().take(kept(text.chars().count())).collect()
+    };
+    let new = Side::encode(text, vocabulary);
+    // Heads see no pair without words on a side.
+    (!new.words.is_empty()).then(|| replaced(pair, side, new))
+}
+
+/// Puts another sentence behind one side of a pair.
+fn joined<'a>(pair: Sides<'a>, side: usize, second: &Side, vocabulary: &Vocabulary) -> Decoy<'a> {
+    let first = pair[side];
+    let blank = if first.text.contains(' ') { " " } else { "" };
+    let text = format!("{}{blank}{}", first.text, second.text);
+    replaced(pair, side, Side::encode(text, vocabulary))
 }
 
 fn replaced([src, tgt]: Sides<'_>, side: usize, new: Side) -> Decoy<'_> {

@@ -45,14 +45,14 @@ impl Side {
     }
 }
 
-/// What is known of one half of the pairs, learned from the other half: a table that has seen a pair
-/// would explain it by itself.
+/// What is known of the words of one fold of the pairs, learned from the other folds: a table that
+/// has seen a pair would explain it by itself.
 pub(super) struct Fold {
     tables: [Table; 2],
 }
 
 impl Fold {
-    /// Learns from the words of the other half's pairs, of vocabularies of `sizes`.
+    /// Learns from the words of the pairs of the other folds, of vocabularies of the two sizes.
     pub(super) fn learn(pairs: &[Words], [src, tgt]: [usize; 2]) -> Self {
         let reversed: Vec<Words> = pairs.iter().map(|&(src, tgt)| (tgt, src)).collect();
         let (forward, backward) = rayon::join(
@@ -64,7 +64,8 @@ impl Fold {
         }
     }
 
-    /// Says of each word of the source and of the target whether it has no partner on the other side.
+    /// Says of each word of the source and of the target whether it has no partner on the other
+    /// side.
     pub(super) fn are_uncovered(&self, src: &[u32], tgt: &[u32]) -> [Vec<bool>; 2] {
         [
             self.tables[1].are_uncovered((tgt, src)),
@@ -152,7 +153,7 @@ fn spread(mut values: Vec<f64>) -> (f64, f64) {
 }
 
 /// Returns the median, 0 of nothing.
-pub(super) fn median(values: &mut [f64]) -> f64 {
+fn median(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
     }

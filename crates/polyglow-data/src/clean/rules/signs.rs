@@ -1,7 +1,9 @@
-//! Tests of one side, character by character.
+//! Tests of sides, character by character.
 
 use crate::clean::profile::SideProfile;
 
+/// The signs of questions of many scripts; the Greek one looks like a semicolon, and is often one.
+const QUESTION_MARKS: [char; 8] = ['?', '\u{ff1f}', '؟', ';', '\u{37e}', '՞', '፧', '⁇'];
 /// Tokens of a side that are looked at for blanks between all characters.
 const FEW_TOKENS: usize = 6;
 
@@ -48,8 +50,8 @@ fn is_mark(character: char) -> bool {
     unicode_normalization::char::is_combining_mark(character)
 }
 
-/// Returns whether a text has U+FFFD, or question marks in place of letters: between two letters, or
-/// at the beginning of a word.
+/// Returns whether a text has U+FFFD, or question marks in place of letters: between two letters,
+/// or at the beginning of a word.
 pub(super) fn has_lost_characters(text: &str) -> bool {
     let characters: Vec<char> = text.chars().collect();
     characters.iter().enumerate().any(|(index, &character)| {
@@ -64,6 +66,31 @@ pub(super) fn has_lost_characters(text: &str) -> bool {
             None | Some(' ') => is_before_letter,
             Some(before) => before.is_alphabetic() && is_single && is_before_letter,
         }
+    })
+}
+
+/// Returns whether a text has a question mark in place of a letter, where its translation asks
+/// nothing: within a sentence, before a lowercase letter (`ein Caf? am Markt`, `assis ? une
+/// table`), or before its end (`ein Caf?.`). What loses one letter beyond ASCII loses all of them.
+/// Text without any uppercase letter may begin a sentence with a lowercase one, and in Spanish a
+/// sentence that asks may go on.
+pub(super) fn has_question_mark_within(text: &str, translation: &str) -> bool {
+    let is_other_letter = |character: char| !character.is_ascii() && character.is_alphabetic();
+    if !text.contains('?')
+        || !text.contains(char::is_uppercase)
+        || text.contains(is_other_letter)
+        || text.contains('¿')
+        || translation.contains(QUESTION_MARKS)
+    {
+        return false;
+    }
+    let mut behind = text.match_indices('?').map(|(place, _)| &text[place + 1..]);
+    behind.any(|behind| {
+        let is_before_end = behind.starts_with(['.', ',']) && !behind.starts_with("..");
+        is_before_end
+            || behind
+                .trim_start_matches([' ', '?'])
+                .starts_with(char::is_lowercase)
     })
 }
 
