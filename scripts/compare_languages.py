@@ -192,7 +192,7 @@ def main():
             continue
         whole, rate = peer(identify, sentences)
         known = row(name, expected, whole, rate, peer(identify, starts)[0])
-        if name in ("eld", "eldc"):
+        if name == "eldc":
             few_classes(args.program, train, expected, sentences, starts, known)
     little_text(args.program, train, expected, sentences)
 

@@ -35,7 +35,7 @@ pub(super) const FEW_PAIRS: usize = 2_000;
 /// The folds that the pairs are divided into. Tables of more pairs know more; each fold more takes
 /// the time of two more tables.
 const FOLDS: usize = 5;
-/// Pairs of the text that a head learns from, and pairs that decoys of each sort are made of.
+/// Pairs of the text that a head learns from, and pairs that each method makes decoys of.
 const POSITIVES: usize = 20_000;
 const DECOYS: usize = 8_000;
 /// The tables and heads of a round learn without what those of the round before removed.

@@ -25,7 +25,8 @@
 /// The decoys from which the shares of noise are estimated: fewer are too few, and among more there
 /// are translations.
 const TYPICAL: (f64, f64) = (0.02, 0.7);
-/// The shares of the decoys below which nothing, and hardly anything, of the text is right.
+/// The shares of the decoys below which nothing, and hardly anything, of the text is right. A threshold
+/// is never below the second.
 const LOW: f64 = 0.3;
 const SURE: f64 = 0.7;
 /// The most by which the noise of a text and its estimate differ by chance, as a factor.
@@ -231,6 +232,7 @@ mod tests {
                 .filter(|score| **score < threshold.score)
                 .count()
         };
+        // Without a mismatch those stay that are beyond what chance and the budget allow for.
         assert!(num_removed(1.0) < 80, "{}", num_removed(1.0));
         assert!(num_removed(4.0) >= 99, "{}", num_removed(4.0));
     }
