@@ -4,10 +4,11 @@
 //! The probability of a language L is
 //!
 //! ```text
-//! p(L | text) = softmax(score(L, text) / 4 + ln prior(L))
+//! p(L | text) = softmax(score(L, text) / 8 + ln prior(L))
 //! ```
 //!
-//! Scores are divided because n-grams that overlap count each character about four times. The priors
+//! Scores are divided because n-grams that overlap count each character several times, and words count
+//! four times. The priors
 //! come from the text, by the EM algorithm: without them short sentences of words that several
 //! languages have would be taken for foreign ones.
 
@@ -25,7 +26,7 @@ pub(super) const FEW_PAIRS: usize = 100;
 /// Sentences of a side from which its model is learned.
 const LEARNED: usize = 12_000;
 /// What scores are divided by.
-const TEMPERATURE: f32 = 4.0;
+const TEMPERATURE: f32 = 8.0;
 /// Rounds in which languages are learned.
 const ROUNDS: usize = 5;
 /// A sentence from which the next round learns is in its language with more than this probability.

@@ -1,15 +1,19 @@
-//! Which language a text is in: naive Bayes over n-grams of characters.
+//! Which language a text is in: naive Bayes over n-grams of characters, and over words.
 //!
-//! The score of a language L is a sum over the n-grams g of a text that any language has:
+//! The score of a language L is a sum over the n-grams g of a text that any language has; words count
+//! four times, because short texts are told apart by them:
 //!
 //! ```text
-//! score(L) = sum of ln(1 + f(g, L) / (0.1 q(g)))     f(g, L): the share of g among L's n-grams of its order
-//!                                                   q(g): 0.0001, and the mean of f(g, L) over all L
+//! score(L) = sum of ln p(g | L) - ln q(g)
+//! p(g | L) = (f(g, L) + a(L) q(g)) / (1 + a(L))      f(g, L): the share of g among L's n-grams of its order
+//!                                                   q(g): 0.0003, and the mean of f(g, L) over all L
+//! a(L) = 2000 / (letters of L's text)               from 0.005 to 0.2
 //! ```
 //!
-//! It is ln p(g | L), up to what is equal for all languages, where p is smoothed by a Dirichlet prior
-//! with the mean q. That an n-gram was not seen costs all languages alike, however much text they were
-//! learned from: little text of one is no advantage over much text of another.
+//! This is a Dirichlet prior with the mean q, of the same weight for every language: a language that was
+//! learned from little text may well have an n-gram that was not seen in it, one that was learned from much
+//! text hardly. Of large texts not all n-grams are kept, so that the weight of the prior does not go on
+//! falling; and a language of hardly any text shall not be that of all that is in no other one.
 
 mod weights;
 
@@ -19,12 +23,17 @@ use std::hash::{BuildHasherDefault, Hasher};
 use rayon::prelude::*;
 
 use self::weights::NgramWeights;
-use super::ngrams::{ORDERS, each_ngram, normalized};
+use super::ngrams::{LETTERS, ORDERS, WORDS, each_ngram, normalized};
 
-/// The weight of the prior.
-const PRIOR: f64 = 0.1;
+/// The weight of the prior, in letters.
+const PRIOR_LETTERS: f64 = 2000.0;
+/// The least and the largest weight of the prior, as a share of a language's text.
+const LEAST_PRIOR: f64 = 0.005;
+const MOST_PRIOR: f64 = 0.2;
 /// What the prior gives to every n-gram, so that a rare one of a single language says little.
-const UNKNOWN: f64 = 1e-4;
+const UNKNOWN: f64 = 3e-4;
+/// How often a word counts. Its n-grams, which overlap, count once each.
+const WORD_WEIGHT: f32 = 4.0;
 /// The n-grams of an order that are kept of a language, the most frequent ones.
 const KEPT: usize = 10_000;
 
@@ -63,10 +72,21 @@ impl NgramCounts {
         });
     }
 
+    /// Returns the number of n-grams of an order.
+    fn total(&self, order: usize) -> f64 {
+        let counts = self.orders[order].values();
+        counts.map(|&count| f64::from(count)).sum()
+    }
+
+    /// Returns the weight of the prior, relative to that of the text.
+    fn prior(&self) -> f64 {
+        (PRIOR_LETTERS / self.total(LETTERS)).clamp(LEAST_PRIOR, MOST_PRIOR)
+    }
+
     /// Returns the most frequent n-grams of an order, with their shares among all of it.
     fn shares(&self, order: usize) -> Vec<(u64, f64)> {
         let counts = &self.orders[order];
-        let all: f64 = counts.values().map(|&count| f64::from(count)).sum();
+        let all = self.total(order);
         let mut kept: Vec<(u64, u32)> = counts.iter().map(|(&key, &count)| (key, count)).collect();
         if kept.len() > KEPT {
             // Ties are decided by the hash, so that equal text gives equal tables.
@@ -82,7 +102,10 @@ impl NgramCounts {
 
 /// Tells languages apart.
 pub struct Identifier {
+    /// How much more probable an n-gram is in each language than one that the language does not have.
     weights: NgramWeights,
+    /// What an n-gram adds to the score of a language that does not have it.
+    unseen: Vec<f32>,
 }
 
 impl Identifier {
@@ -92,6 +115,7 @@ impl Identifier {
     /// There are more than 256.
     pub fn learn(languages: &[NgramCounts]) -> Self {
         assert!(languages.len() <= 256, "languages are counted in a byte");
+        let priors: Vec<f64> = languages.iter().map(NgramCounts::prior).collect();
         let mut entries: Vec<(u64, u8, f64)> = Vec::new();
         for (language, counts) in languages.iter().enumerate() {
             for order in 0..ORDERS {
@@ -110,19 +134,39 @@ impl Identifier {
             let mean = sum / languages.len() as f64 + UNKNOWN;
             let row: Vec<(u8, f32)> = entries
                 .iter()
-                .map(|&(_, language, share)| (language, (share / (PRIOR * mean)).ln_1p() as f32))
+                .map(|&(_, language, share)| {
+                    let prior = priors[usize::from(language)] * mean;
+                    (language, (share / prior).ln_1p() as f32)
+                })
                 .collect();
             weights.insert(entries[0].0, &row);
         }
-        Self { weights }
+        let unseen = priors.iter().map(|prior| (prior / (1.0 + prior)).ln());
+        Self {
+            weights,
+            unseen: unseen.map(|logarithm| logarithm as f32).collect(),
+        }
     }
 
     /// Returns the score of each language for a text in NFC; all are 0 if no n-gram is known.
     pub fn scores(&self, text: &str) -> Vec<f32> {
         let normalized = normalized(text);
-        let mut hashes = Vec::with_capacity(ORDERS * normalized.len());
-        each_ngram(&normalized, |_, hash| hashes.push(hash));
-        self.weights.sums(&hashes)
+        let mut ngrams = Vec::with_capacity(ORDERS * normalized.len());
+        let mut words = Vec::new();
+        each_ngram(&normalized, |order, hash| {
+            if order == WORDS {
+                words.push(hash);
+            } else {
+                ngrams.push(hash);
+            }
+        });
+        let (of_ngrams, known_ngrams) = self.weights.sums(&ngrams);
+        let (of_words, known_words) = self.weights.sums(&words);
+        let known = known_ngrams as f32 + WORD_WEIGHT * known_words as f32;
+        let sums = of_ngrams.iter().zip(of_words);
+        sums.zip(&self.unseen)
+            .map(|((ngrams, words), unseen)| ngrams + WORD_WEIGHT * words + known * unseen)
+            .collect()
     }
 }
 
@@ -130,30 +174,38 @@ impl Identifier {
 mod tests {
     use super::*;
 
-    fn counts(texts: &[&str]) -> NgramCounts {
-        let mut counts = NgramCounts::default();
-        for text in texts {
-            counts.add(text, 1);
-        }
-        counts
-    }
-
     #[test]
     fn the_score_is_the_sum_of_what_ngrams_say() {
-        let identifier = Identifier::learn(&[counts(&["a"]), counts(&["a b b"])]);
+        // Of 600 000 letters, with the least prior, and of 30 000.
+        let mut much = NgramCounts::default();
+        much.add("a", 600_000);
+        let mut little = NgramCounts::default();
+        little.add("a b b", 10_000);
+        let identifier = Identifier::learn(&[much, little]);
         // The order 1 has `a`, of which the shares are 1 and 1/3; the order 2 ` a` and `a `, with 1/2
-        // and 1/6; the order 3 ` a ` and the words with 1 and 1/3.
-        let scores = identifier.scores("a");
-        let weight = |share: f64, mean: f64| (share / (0.1 * (mean + UNKNOWN))).ln_1p();
-        let whole = |share: f64| 3.0 * weight(share, 2.0 / 3.0);
-        let half = |share: f64| 2.0 * weight(share, 1.0 / 3.0);
-        let expected = [whole(1.0) + half(0.5), whole(1.0 / 3.0) + half(1.0 / 6.0)];
-        for (score, expected) in scores.iter().zip(expected) {
-            assert!(
-                (f64::from(*score) - expected).abs() < 1e-4 * expected,
-                "{scores:?} {expected:?}"
-            );
-        }
+        // and 1/6; the order 3 ` a ` and the words, which count four times, with 1 and 1/3.
+        let weight = |share: f64, mean: f64, prior: f64| {
+            let mean = mean + 3e-4;
+            ((share + prior * mean) / (1.0 + prior) / mean).ln()
+        };
+        let score = |whole: f64, prior: f64| {
+            6.0 * weight(whole, 2.0 / 3.0, prior) + 2.0 * weight(whole / 2.0, 1.0 / 3.0, prior)
+        };
+        let close = |scores: &[f32], expected: [f64; 2]| {
+            for (score, expected) in scores.iter().zip(expected) {
+                let error = (f64::from(*score) - expected).abs();
+                // Eight weights below 8, of which 15 bits behind the first are kept.
+                assert!(error < 8.0 * 8.0 / 32768.0, "{scores:?} {expected:?}");
+            }
+        };
+        let expected = [score(1.0, 0.005), score(1.0 / 3.0, 1.0 / 15.0)];
+        close(&identifier.scores("a"), expected);
+        // One language does not have `b`.
+        let share = |share: f64, prior: f64| {
+            6.0 * weight(share, 1.0 / 3.0, prior) + 2.0 * weight(share / 2.0, 1.0 / 6.0, prior)
+        };
+        let expected = [share(0.0, 0.005), share(2.0 / 3.0, 1.0 / 15.0)];
+        close(&identifier.scores("b"), expected);
         assert_eq!(identifier.scores("ß 1"), [0.0, 0.0]);
     }
 }

@@ -8,6 +8,9 @@ use unicode_normalization::char::is_combining_mark;
 const LONGEST: usize = 5;
 /// The orders of n-grams: one to five characters, and whole words.
 pub(super) const ORDERS: usize = LONGEST + 1;
+/// The orders of single characters and of whole words, counted from 0.
+pub(super) const LETTERS: usize = 0;
+pub(super) const WORDS: usize = LONGEST;
 
 /// The states from which the hashes of n-grams and of words begin, so that a short word differs
 /// from the n-gram of the same characters.
@@ -17,7 +20,7 @@ const WORD_START: u64 = 0x777;
 /// The lower case of each character of the Basic Multilingual Plane if it is a letter or a mark, and a
 /// blank otherwise: looked up once, because Unicode's tables are slow to search. `None` for those with
 /// several lower-case letters, and for surrogates.
-static LETTERS: LazyLock<Vec<Option<char>>> = LazyLock::new(|| {
+static LOWER_CASE: LazyLock<Vec<Option<char>>> = LazyLock::new(|| {
     let lower_case = |code| {
         let mut lower = char::from_u32(code)?.to_lowercase();
         let first = lower.next()?;
@@ -36,7 +39,7 @@ pub(super) fn normalized(text: &str) -> Vec<char> {
         }
     };
     for character in text.chars() {
-        match LETTERS.get(character as usize) {
+        match LOWER_CASE.get(character as usize) {
             Some(&Some(letter)) => push(letter),
             _ => character.to_lowercase().map(letter).for_each(&mut push),
         }
@@ -75,7 +78,7 @@ pub(super) fn each_ngram(text: &[char], mut visit: impl FnMut(usize, u64)) {
             let hash = word
                 .iter()
                 .fold(WORD_START, |hash, &next| extended(hash, next));
-            visit(LONGEST, hash);
+            visit(WORDS, hash);
         }
     }
 }

@@ -92,8 +92,9 @@ impl NgramWeights {
         };
     }
 
-    /// Returns the sum of the weights of n-grams for each language.
-    pub(super) fn sums(&self, hashes: &[u64]) -> Vec<f32> {
+    /// Returns the sum of the weights of n-grams for each language, and how many of them are in the
+    /// table.
+    pub(super) fn sums(&self, hashes: &[u64]) -> (Vec<f32>, usize) {
         let first_slots: Vec<Slot> = hashes
             .iter()
             .map(|&hash| self.slots[self.first_slot(hash)])
@@ -108,6 +109,7 @@ impl NgramWeights {
             .iter()
             .map(|row| self.sparse[if row.is_dense() { 0 } else { row.index() }])
             .collect();
+        let num_known = rows.len();
         // Any language of an entry is within 256, so that the compiler leaves out the checks.
         let mut sums = [0.0; 256];
         for (row, size) in rows.into_iter().zip(sizes) {
@@ -123,7 +125,7 @@ impl NgramWeights {
                 }
             }
         }
-        sums[..self.num_languages].to_vec()
+        (sums[..self.num_languages].to_vec(), num_known)
     }
 
     /// Returns the row of an n-gram, whose first slot was read already.
@@ -178,7 +180,7 @@ mod tests {
         }
         assert!(!table.dense.is_empty() && table.sparse.len() > DENSE);
         for ngram in 0..num_languages as u64 {
-            let sums = table.sums(&[hash(ngram), hash(ngram), hash(1000 + ngram)]);
+            let (sums, num_known) = table.sums(&[hash(ngram), hash(ngram), hash(1000 + ngram)]);
             let expected: Vec<f32> = (0..num_languages as u64)
                 .map(|language| {
                     if language <= ngram {
@@ -188,12 +190,13 @@ mod tests {
                     }
                 })
                 .collect();
-            assert_eq!(sums, expected, "{ngram}");
+            assert_eq!((sums, num_known), (expected, 2), "{ngram}");
         }
     }
 
     #[test]
     fn an_empty_table_adds_nothing() {
-        assert_eq!(NgramWeights::new(2, 0).sums(&[1, 2]), [0.0, 0.0]);
+        let sums = NgramWeights::new(2, 0).sums(&[1, 2]);
+        assert_eq!(sums, (vec![0.0, 0.0], 0));
     }
 }
