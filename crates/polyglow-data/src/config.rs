@@ -4,6 +4,7 @@
 mod content;
 #[cfg(feature = "training")]
 mod files;
+mod filter_group;
 #[cfg(feature = "training")]
 mod validate;
 
@@ -19,6 +20,7 @@ use crate::pair_tags::PairTags;
 use crate::skip_gram::SkipGrams;
 
 pub use content::{Content, SourceKind, TargetKind};
+pub use filter_group::FilterGroup;
 
 #[cfg(feature = "training")]
 pub(crate) use files::no_such_set;
@@ -90,6 +92,10 @@ pub struct DataConfig {
     /// default false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub clean: bool,
+    /// Groups of filters that cleaning leaves out, also `polyglow clean` without `--without`; default
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clean_without: Vec<FilterGroup>,
     /// Noise in the sources that are trained on, drawn anew in every epoch: the table `[data.noise]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
@@ -298,6 +304,7 @@ impl Default for DataConfig {
             max_length_ratio: default_max_length_ratio(),
             filters: Vec::new(),
             clean: false,
+            clean_without: Vec::new(),
             noise: None,
             context_len: None,
             max_examples: None,

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Aligner, Chain, ChainId, Direction, Marginals};
 use crate::error::DataError;
-use crate::file::NewFile;
+use crate::file::{NewFile, remove_unfinished};
 
 /// Time between two states of a chain.
 const BETWEEN_SAVES: Duration = Duration::from_secs(30);
@@ -23,6 +23,9 @@ const SAVES_PER_TIME: u32 = 20;
 /// The version of the states, and of what is drawn. Raise it with each change of either.
 const VERSION: u8 = 1;
 const BUFFER_BYTES: usize = 1 << 20;
+/// The names of states, before the number of the chain.
+const FORWARDS: &str = "forwards-";
+const BACKWARDS: &str = "backwards-";
 /// The bytes of a hash.
 const HASH_BYTES: usize = 32;
 
@@ -125,17 +128,27 @@ impl SavedChains {
         }
     }
 
-    /// Removes the states, once their result is kept.
+    /// Removes the states, once their result is kept, and their directory if nothing else is in it.
     ///
     /// # Errors
     /// [`DataError::Io`] if they cannot be removed.
     pub fn remove(self) -> Result<(), DataError> {
-        match fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(DataError::io(&self.dir)(error))
+        let failed = || DataError::io(&self.dir);
+        remove_unfinished(&self.dir, is_state).map_err(failed())?;
+        let mut is_empty = true;
+        for entry in fs::read_dir(&self.dir).map_err(failed())? {
+            let path = entry.map_err(failed())?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(is_state) && path.is_file() && !self.is_foreign(&path)? {
+                fs::remove_file(&path).map_err(DataError::io(&path))?;
+            } else {
+                is_empty = false;
             }
-            _ => Ok(()),
         }
+        if is_empty {
+            fs::remove_dir(&self.dir).map_err(failed())?;
+        }
+        Ok(())
     }
 
     /// Draws a chain to its end.
@@ -222,11 +235,19 @@ impl SavedChains {
 
     fn path(&self, id: ChainId) -> PathBuf {
         let direction = match id.direction {
-            Direction::Forwards => "forwards",
-            Direction::Backwards => "backwards",
+            Direction::Forwards => FORWARDS,
+            Direction::Backwards => BACKWARDS,
         };
-        self.dir.join(format!("{direction}-{}", id.number + 1))
+        self.dir.join(format!("{direction}{}", id.number + 1))
     }
+}
+
+/// Whether a file of that name is the state of a chain.
+fn is_state(name: &str) -> bool {
+    let number = name
+        .strip_prefix(FORWARDS)
+        .or_else(|| name.strip_prefix(BACKWARDS));
+    number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
 /// Hashes what is written.

@@ -9,12 +9,12 @@ use rayon::prelude::*;
 
 use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected};
 use crate::clean::filtered::Filtered;
-use crate::clean::group::Group;
 use crate::clean::lexical::{self, CUT, JOINED, Lexical, MISALIGNED, Sampled};
 use crate::clean::own_language::{self, Judgment, OwnLanguages};
 use crate::clean::profile::SideProfile;
 use crate::clean::reasons::{LANGUAGE, ReasonSet, SCORE};
 use crate::clean::sample::Sample;
+use crate::config::FilterGroup;
 use crate::corpus::Corpus;
 use crate::error::DataError;
 use crate::example::Reason;
@@ -47,7 +47,7 @@ pub struct Cleaning {
     pub(super) estimates: BTreeMap<&'static str, f64>,
     /// What could not be looked at, by the group of filters that would: there is too little text to learn
     /// from.
-    pub(super) gaps: Vec<(Group, String)>,
+    pub(super) gaps: Vec<(FilterGroup, String)>,
     /// What was learned of the languages of both sides; `None` of too few pairs.
     pub(super) own_languages: Option<OwnLanguages>,
     /// What was learned of what sides say; `None` of too few pairs.
@@ -93,7 +93,11 @@ impl Cleaning {
             cleaning.read_languages(corpus, &languages, progress)?;
             cleaning.own_languages = Some(languages);
         } else {
-            cleaning.note_gap(Group::Language, "languages were", own_language::FEW_PAIRS);
+            cleaning.note_gap(
+                FilterGroup::Language,
+                "languages were",
+                own_language::FEW_PAIRS,
+            );
         }
         sample.retain_mut(|Sampled { index, pair }| cleaning.apply(*index, pair));
         if let Some(lexical) = Lexical::learn(&sample) {
@@ -101,7 +105,11 @@ impl Cleaning {
             cleaning.estimates = lexical.estimates();
             cleaning.lexical = Some(lexical);
         } else {
-            cleaning.note_gap(Group::Meaning, "what sides say was", lexical::FEW_PAIRS);
+            cleaning.note_gap(
+                FilterGroup::Meaning,
+                "what sides say was",
+                lexical::FEW_PAIRS,
+            );
         }
         Ok(cleaning)
     }
@@ -147,7 +155,7 @@ impl Cleaning {
     }
 
     /// Notes that something was not looked at, and how many pairs that takes.
-    fn note_gap(&mut self, group: Group, what: &str, pairs: usize) {
+    fn note_gap(&mut self, group: FilterGroup, what: &str, pairs: usize) {
         let gap =
             format!("{what} not looked at, which takes {pairs} pairs that nothing else removes");
         self.gaps.push((group, gap));
@@ -331,7 +339,7 @@ impl Cleaning {
     /// Returns what becomes of the pairs without the filters of some groups: pairs that they alone remove
     /// stay, and what they change is as it was. What was learned of the text, and which pairs repeat
     /// others, is as with these filters.
-    pub fn without(&self, groups: impl IntoIterator<Item = Group>) -> Filtered<'_> {
+    pub fn without(&self, groups: impl IntoIterator<Item = FilterGroup>) -> Filtered<'_> {
         Filtered::new(self, groups.into_iter().collect())
     }
 

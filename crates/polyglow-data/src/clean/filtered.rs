@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use crate::clean::cleaner::{DUPLICATE, TEMPLATE};
 use crate::clean::cleaning::{Cleaning, Fate};
-use crate::clean::group::Group;
 use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::own_language::Guess;
 use crate::clean::reasons::{LANGUAGE, ReasonSet};
 use crate::clean::repair::Repairs;
 use crate::clean::report::CleanReport;
+use crate::config::FilterGroup;
 use crate::example::Reason;
 use crate::pair::Pair;
 
@@ -53,13 +53,13 @@ pub struct Explanation {
 /// What becomes of the pairs of a corpus, by all filters or without those of some groups.
 pub struct Filtered<'a> {
     cleaning: &'a Cleaning,
-    left_out: BTreeSet<Group>,
+    left_out: BTreeSet<FilterGroup>,
     /// The reasons of these groups.
     ignored: ReasonSet,
 }
 
 impl<'a> Filtered<'a> {
-    pub(super) fn new(cleaning: &'a Cleaning, left_out: BTreeSet<Group>) -> Self {
+    pub(super) fn new(cleaning: &'a Cleaning, left_out: BTreeSet<FilterGroup>) -> Self {
         Self {
             cleaning,
             ignored: ReasonSet::from_groups(&left_out),
@@ -76,7 +76,7 @@ impl<'a> Filtered<'a> {
     fn fate(&self, index: u64) -> Fate {
         let fate = self.cleaning.fates[index as usize];
         Fate {
-            is_swapped: fate.is_swapped && !self.left_out.contains(&Group::Language),
+            is_swapped: fate.is_swapped && !self.left_out.contains(&FilterGroup::Language),
             reasons: fate.reasons.without(self.ignored),
             ..fate
         }
@@ -84,7 +84,7 @@ impl<'a> Filtered<'a> {
 
     /// Returns what becomes of a pair of the corpus, by its number from 0.
     pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
-        let (mut cleaned, repairs) = if self.left_out.contains(&Group::Repairs) {
+        let (mut cleaned, repairs) = if self.left_out.contains(&FilterGroup::Repairs) {
             self.cleaning.cleaner.readable(pair)
         } else {
             self.cleaning.cleaner.repair(pair)
@@ -159,7 +159,7 @@ impl<'a> Filtered<'a> {
             pairs: self.cleaning.fates.len() as u64,
             ..CleanReport::default()
         };
-        if !self.left_out.contains(&Group::Meaning) {
+        if !self.left_out.contains(&FilterGroup::Meaning) {
             report.estimates = self.cleaning.estimates.clone();
         }
         let gaps = self.cleaning.gaps.iter();

@@ -220,22 +220,26 @@ impl Finding {
     }
 }
 
-/// Returns the start of a side as it can be printed on one line: characters that would move the
-/// cursor or hide are escaped.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    let mut characters = text.chars();
-    for character in characters.by_ref().take(SHOWN) {
+/// Returns a text as it can be printed on one line: characters that would move the cursor or hide are
+/// escaped.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
         if characters::is_hidden(character) {
-            shown.extend(character.escape_unicode());
+            escaped.extend(character.escape_unicode());
         } else {
-            shown.push(character);
+            escaped.push(character);
         }
     }
-    if characters.next().is_some() {
-        shown.push('…');
+    escaped
+}
+
+/// Returns the start of a side as it can be printed.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => escaped(&text[..end]) + "…",
+        None => escaped(text),
     }
-    shown
 }
 
 #[cfg(test)]

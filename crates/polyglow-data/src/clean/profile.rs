@@ -27,9 +27,9 @@ pub struct SideProfile {
     scripts: Vec<Script>,
     /// The median share of blanks among the characters of a sentence.
     blank_share: f64,
-    /// The letters beyond ASCII that Windows-1252 has, in lower case, of lines in UTF-8; `None` if these
-    /// are too few to say which letters the side has.
-    letters: Option<BTreeSet<char>>,
+    /// The letters and signs beyond ASCII that Windows-1252 has, in lower case, of lines in UTF-8; `None`
+    /// if these are too few to say which the side has.
+    characters: Option<BTreeSet<char>>,
     /// Whether lines that are no UTF-8 look like Windows-1252.
     has_windows_1252: bool,
     /// Whether more lines are in another encoding than in UTF-8, of those that are not ASCII alone, and these
@@ -43,7 +43,7 @@ impl SideProfile {
     pub fn learn<'t>(sentences: impl IntoIterator<Item = &'t str>) -> Self {
         let mut letters = [0_u64; Script::COUNT];
         let mut shares = Vec::new();
-        let mut letters_of_1252 = BTreeSet::new();
+        let mut characters_of_1252 = BTreeSet::new();
         let mut num_utf8 = 0_u64;
         let mut num_other = 0_u64;
         let mut other_lines = Vec::new();
@@ -58,9 +58,9 @@ impl SideProfile {
                 }
             } else if !sentence.is_ascii() && !sentence.contains(|next| raw_byte(next).is_some()) {
                 num_utf8 += 1;
-                let is_of_1252 = |next: &char| next.is_alphabetic() && byte_1252(*next).is_some();
-                let letters = sentence.chars().filter(is_of_1252);
-                letters_of_1252.extend(letters.flat_map(char::to_lowercase));
+                let is_of_1252 = |next: &char| !next.is_ascii() && byte_1252(*next).is_some();
+                let characters = sentence.chars().filter(is_of_1252);
+                characters_of_1252.extend(characters.flat_map(char::to_lowercase));
             }
             for character in sentence.chars() {
                 num_characters += 1;
@@ -82,7 +82,7 @@ impl SideProfile {
         Self {
             scripts: Script::ALL.into_iter().filter(is_own).collect(),
             blank_share: shares.get(shares.len() / 2).copied().unwrap_or(0.0),
-            letters: (num_utf8 >= ENOUGH_LINES).then_some(letters_of_1252),
+            characters: (num_utf8 >= ENOUGH_LINES).then_some(characters_of_1252),
             has_windows_1252: num_other > 0 && is_windows_1252(&other_lines),
             is_mostly_not_utf8: num_other > num_utf8
                 && num_other as f64 > RARE * shares.len() as f64,
@@ -94,13 +94,14 @@ impl SideProfile {
         self.scripts.contains(&script)
     }
 
-    /// Returns whether a letter that a byte stands for in Windows-1252 may stand on the side: if it does in
-    /// lines in UTF-8, or if these are few and the others look like Windows-1252.
-    pub fn may_have(&self, letter: char) -> bool {
-        match &self.letters {
-            Some(letters) => letter.to_lowercase().any(|lower| letters.contains(&lower)),
+    /// Returns whether a character that a byte stands for in Windows-1252 may stand on the side: if it does
+    /// in lines in UTF-8, or if these are few and the others look like Windows-1252.
+    pub fn may_have(&self, character: char) -> bool {
+        match &self.characters {
+            Some(known) => character.to_lowercase().any(|lower| known.contains(&lower)),
             None => {
-                self.has_windows_1252 && Script::of(letter).is_none_or(|script| self.has(script))
+                let script = Script::of(character);
+                self.has_windows_1252 && script.is_none_or(|script| self.has(script))
             }
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use crate::clean::cleaner::{DUPLICATE, TEMPLATE};
-use crate::clean::group::Group;
 use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::lexical::{CUT, JOINED, MISALIGNED};
 use crate::clean::rules::{REPEAT, RULES};
+use crate::config::FilterGroup;
 use crate::example::Reason;
 
 /// The reason of a pair of which a side is in another language.
@@ -33,7 +33,7 @@ static REASONS: LazyLock<Vec<Reason>> = LazyLock::new(|| {
 /// The reasons of the group of each reason, in the order of [`reasons`].
 static GROUPS: LazyLock<Vec<ReasonSet>> = LazyLock::new(|| {
     reasons()
-        .map(|reason| ReasonSet::from_groups(&BTreeSet::from([Group::for_reason(reason)])))
+        .map(|reason| ReasonSet::from_groups(&BTreeSet::from([FilterGroup::for_reason(reason)])))
         .collect()
 });
 
@@ -51,9 +51,9 @@ pub struct ReasonSet {
 
 impl ReasonSet {
     /// Returns the reasons of some groups of filters.
-    pub fn from_groups(groups: &BTreeSet<Group>) -> Self {
+    pub fn from_groups(groups: &BTreeSet<FilterGroup>) -> Self {
         reasons()
-            .filter(|reason| groups.contains(&Group::for_reason(*reason)))
+            .filter(|reason| groups.contains(&FilterGroup::for_reason(*reason)))
             .collect()
     }
 
@@ -129,7 +129,7 @@ mod tests {
         assert!(!set.has_one_group());
         set.extend([SCORE, CUT, LANGUAGE, CUT]);
         assert_eq!((set.has_one_group(), set.first()), (false, Some(LANGUAGE)));
-        let without = set.without(ReasonSet::from_groups(&[Group::Language].into()));
+        let without = set.without(ReasonSet::from_groups(&[FilterGroup::Language].into()));
         assert_eq!(without, [CUT, SCORE].into_iter().collect());
         let meanings: ReasonSet = [JOINED, CUT].into_iter().collect();
         assert_eq!(

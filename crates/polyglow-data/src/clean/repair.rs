@@ -221,6 +221,24 @@ mod tests {
     }
 
     #[test]
+    fn signs_beside_letters_must_be_of_the_side() {
+        let line = "Žena a muž šli přes m² louky";
+        let latin = keep(b"Mu\xbe s \xbeenou");
+        let czech = SideProfile::learn([line; 40].into_iter().chain([&*latin]));
+        for (bytes, expected) in [
+            (&b"Mu\xbe surfuje"[..], "Mu\u{fffd} surfuje"),
+            (b"\xaeena jde", "\u{fffd}ena jde"),
+            (b"ru\xb9nou", "ru\u{fffd}nou"),
+            // A sign that the side has, one that stands alone, and quotation marks.
+            (b"5 m\xb2 louky", "5 m² louky"),
+            (b"\xa9 2020, 20\xb0", "© 2020, 20°"),
+            (b"\x84ano\x93, d\x92Artagnan\xa0\x85", "„ano“, d’Artagnan …"),
+        ] {
+            assert_eq!(repair(&keep(bytes), &czech).0, expected);
+        }
+    }
+
+    #[test]
     fn signs_that_stand_for_letters_are_usual_where_the_letters_are() {
         let side = SideProfile::learn(["私は会った人すべてに話した。", "ラジオを下げて"]);
         for text in ["人々のニュース", "ラジオのボリューム"] {

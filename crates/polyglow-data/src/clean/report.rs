@@ -24,7 +24,7 @@ pub struct CleanReport {
     pub repaired: BTreeMap<&'static str, u64>,
     /// Pairs that are removed, by the key of the first reason.
     pub removed: BTreeMap<&'static str, u64>,
-    /// Those among them that no filter of another [`Group`](crate::clean::group::Group) would remove.
+    /// Those among them that no filter of another [`FilterGroup`](crate::config::FilterGroup) would remove.
     /// Duplicates are only looked for among pairs without another reason.
     pub removed_by_one_group: BTreeMap<&'static str, u64>,
     /// Of those that are removed because of their language, how many sides are in which.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clean::report::CleanReport;
+use crate::config::FilterGroup;
 use crate::config::{
     Content, DataConfig, Direction, LEARNED, SourceKind, Split, TargetKind, no_such_set, wrong,
 };
@@ -95,7 +96,7 @@ impl Corpus {
     pub fn open(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         let mut corpus = Self::open_whole(config, content, split)?;
         if config.clean && split == Split::Train {
-            corpus = corpus.cleaned(held_out(config, content)?);
+            corpus = corpus.cleaned(held_out(config, content)?, config.clean_without.clone());
         }
         let max_examples = if split == Split::Train {
             config.max_examples
@@ -109,11 +110,12 @@ impl Corpus {
         })
     }
 
-    /// Returns the corpus without what is no translation, and without sentences of held-out sets. The
-    /// text is read, all of it and three times, when its pairs are asked for.
-    fn cleaned(self, held_out: Vec<Self>) -> Self {
+    /// Returns the corpus without what is no translation, and without sentences of held-out sets, by
+    /// all filters but those of the groups `without`. The text is read, all of it and three times, when
+    /// its pairs are asked for.
+    fn cleaned(self, held_out: Vec<Self>, without: Vec<FilterGroup>) -> Self {
         let mut corpus = self.for_cleaning();
-        let text = Arc::new(CleanText::new(corpus.clone(), held_out));
+        let text = Arc::new(CleanText::new(corpus.clone(), held_out, without));
         for (part, number) in corpus.parts.iter_mut().zip(0..) {
             part.clean = Some(CleanPart {
                 text: Arc::clone(&text),
@@ -388,6 +390,9 @@ impl Corpus {
         }
         if let Some(text) = &self.clean {
             hasher.update(format!("cleaned, version {CLEAN_VERSION}"));
+            for group in text.without() {
+                hasher.update(format!("without {}", group.name()));
+            }
             for part in text.held_out().iter().flat_map(Self::parts) {
                 part.hash(&mut hasher)?;
             }

@@ -209,6 +209,10 @@ fn translate(
     };
     model.overrides.push(format!("search.method={method}"));
     let languages = languages_of_model(run, languages)?;
+    tracing::info!(
+        "translating `{}`; if that is stopped, the same command continues",
+        args.mono.display()
+    );
     let translation =
         TranslateArgs::resumed_table(model, languages, args.mono.clone(), table.clone());
     translate::run(&translation, &alone())?;
@@ -394,7 +398,8 @@ fn clean_pairs(
         format: PairFormat::default(),
     };
     let files = CleanFiles::create(&args.out, &form)?;
-    let report = clean::clean(&corpus, &held_out, files)?;
+    clean::warn_of_languages(&corpus, languages)?;
+    let report = clean::clean(&corpus, &held_out, &config.data.clean_without, files)?;
     Ok(clean::print(&mut io::stdout().lock(), &report)?)
 }
 

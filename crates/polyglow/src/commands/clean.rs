@@ -8,16 +8,19 @@ mod scores;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::mem;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, ensure};
 use clap::Args;
 use polyglow_data::clean::cleaning::{Cleaning, Reading};
 use polyglow_data::clean::filtered::Filtered;
-use polyglow_data::clean::group::Group;
+use polyglow_data::clean::findings::escaped;
+use polyglow_data::clean::language::Profile;
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::Content;
+use polyglow_data::config::FilterGroup;
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
@@ -32,6 +35,7 @@ use super::pairs::{Pairs, PairsArgs};
 use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
+use crate::inspection::odd_languages;
 use explain::LinePosition;
 use files::{CleanFiles, Form, STEM};
 use prove::{Preparation, ProveArgs};
@@ -41,6 +45,8 @@ use scores::Scores;
 const SAMPLES: usize = 20;
 /// Pairs up to which [`preview`] looks at a text, which takes about a minute then.
 const MOST_PREVIEWED: u64 = 1_000_000;
+/// Pairs by which the languages of the sides are told.
+const PROFILED: usize = 20_000;
 /// Samples of each reason that are printed.
 const PRINTED: usize = 3;
 
@@ -83,9 +89,10 @@ pub(crate) struct CleanArgs {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     keep: Option<f64>,
     /// Leave out a group of filters: `repairs`, `rules`, `held-out`, `duplicates`, `language`,
-    /// `meaning` or `scores`; several with commas between them
+    /// `meaning` or `scores`; several with commas between them. In place of the config's
+    /// `data.clean_without`
     #[arg(long, value_name = "GROUP", value_parser = group, value_delimiter = ',')]
-    without: Vec<Group>,
+    without: Vec<FilterGroup>,
     #[command(flatten)]
     proof: ProveArgs,
     /// Print the report as JSON
@@ -143,6 +150,14 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     if config.is_some_and(|config| config.data.max_examples.is_some()) {
         tracing::warn!("`data.max_examples` limits trainings: all of the text is cleaned");
     }
+    let mut without = args.without.clone();
+    if let Some(config) = &mut text.config {
+        // A proof is of all groups, and stays one whatever is left out after it.
+        let by_config = mem::take(&mut config.data.clean_without);
+        if without.is_empty() && !args.proof.prove {
+            without = by_config;
+        }
+    }
     let out = args.out.as_deref().filter(|_| !args.dry_run);
     let lines = explain::find(&text.corpus, &args.explain)?;
     let form = Form {
@@ -170,6 +185,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         }
         None => None,
     };
+    warn_of_languages(&text.corpus, &text.languages)?;
     let mut cleaning = look(&text.corpus, &held_out)?;
     for cut in text.corpus.cuts() {
         tracing::warn!("{cut}, which are kept (`--lenient`)");
@@ -196,10 +212,10 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         }
         scores = Some(Scores {
             values: of_pairs,
-            limit: limit.filter(|_| !args.without.contains(&Group::Scores)),
+            limit: limit.filter(|_| !without.contains(&FilterGroup::Scores)),
         });
     }
-    let filtered = cleaning.without(args.without.iter().copied());
+    let filtered = cleaning.without(without.iter().copied());
     if !lines.is_empty() {
         let mut stdout = io::stdout().lock();
         explain::print(
@@ -237,25 +253,51 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
 ///
 /// # Errors
 /// There is no such group.
-fn group(name: &str) -> Result<Group, String> {
-    Group::from_name(name.trim()).ok_or_else(|| {
-        let names: Vec<&str> = Group::ALL.into_iter().map(Group::name).collect();
+fn group(name: &str) -> Result<FilterGroup, String> {
+    FilterGroup::from_name(name.trim()).ok_or_else(|| {
+        let names: Vec<&str> = FilterGroup::ALL
+            .into_iter()
+            .map(FilterGroup::name)
+            .collect();
         format!("the groups are {}", names.join(", "))
     })
 }
 
-/// Cleans a corpus, also of sentences of `held_out`, and writes it to files.
+/// Warns of sides that are in another language than they are named after: cleaning learns the language of
+/// a side from the side itself, and the sentences of held-out sets are looked for on the side of the same
+/// name.
+///
+/// # Errors
+/// The text cannot be read.
+pub(super) fn warn_of_languages(corpus: &Corpus, languages: &[String; 2]) -> anyhow::Result<()> {
+    let mut profiles = [Profile::default(), Profile::default()];
+    for pair in corpus.pairs().take(PROFILED) {
+        let pair = pair?;
+        for (profile, side) in profiles.iter_mut().zip([&pair.src, &pair.tgt]) {
+            profile.add(side);
+        }
+    }
+    for warning in odd_languages("the text", &profiles, languages) {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
+}
+
+/// Cleans a corpus, also of sentences of `held_out`, by all filters but those of the groups `without`,
+/// and writes it to files.
 ///
 /// # Errors
 /// A file cannot be read or written; nothing stays.
 pub(super) fn clean(
     corpus: &Corpus,
     held_out: &[Corpus],
+    without: &[FilterGroup],
     output: CleanFiles,
 ) -> anyhow::Result<Report> {
     let cleaning = look(corpus, held_out)?;
-    cleaning.by_all_filters().report().check_not_empty()?;
-    finish(&cleaning.by_all_filters(), corpus, Some(output))
+    let filtered = cleaning.without(without.iter().copied());
+    filtered.report().check_not_empty()?;
+    finish(&filtered, corpus, Some(output))
 }
 
 /// Writes what stays of a corpus to files, if there are some, and returns what was done.
@@ -293,7 +335,13 @@ fn show_progress(
 ) -> anyhow::Result<Cleaning> {
     let mut activity = Activity::new();
     Ok(read(&mut |reading, pairs| {
-        activity.show(format!("{}: {pairs} pairs", title(reading)));
+        // What is learned of a sample first takes long, too.
+        let count = if pairs > 0 {
+            format!(": {pairs} pairs")
+        } else {
+            String::new()
+        };
+        activity.show(title(reading).to_owned() + &count);
     })?)
 }
 
@@ -338,8 +386,10 @@ fn write(
             if of_reason.len() < SAMPLES {
                 // Samples show pairs as they were; what was repaired or swapped has no words to mark.
                 let is_as_it_was = cleaned.pair == pair;
-                let without_partner = match Group::for_reason(reason) {
-                    Group::Meaning if is_as_it_was => filtered.words_without_partner(index, &pair),
+                let without_partner = match FilterGroup::for_reason(reason) {
+                    FilterGroup::Meaning if is_as_it_was => {
+                        filtered.words_without_partner(index, &pair)
+                    }
                     _ => Default::default(),
                 };
                 of_reason.push(RemovedPair {
@@ -382,8 +432,8 @@ pub(super) fn preview(
         return Ok(None);
     }
     let cleaning = look(train, &held_out(data, Content::PAIRS)?)?;
-    let report = finish(&cleaning.by_all_filters(), train, None)?;
-    Ok(Some(report))
+    let filtered = cleaning.without(data.clean_without.iter().copied());
+    Ok(Some(finish(&filtered, train, None)?))
 }
 
 /// Makes sure that a text is of one pair of languages.
@@ -439,6 +489,7 @@ pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
                 tgt,
                 ..
             } = sample;
+            let [src, tgt] = [src, tgt].map(|side| escaped(side));
             writeln!(out, "  {file}:{line}  {src} | {tgt}")?;
         }
     }

@@ -23,8 +23,9 @@ pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warnin
     let Some((train, held_out)) = wholes.split_first() else {
         return warnings;
     };
+    let languages = [src.clone(), tgt.clone()];
     for whole in std::iter::once(train).chain(held_out) {
-        warnings.extend(of_languages(whole, src, tgt));
+        warnings.extend(odd_languages(&whole.split, &whole.profiles, &languages));
         if let Some(disorder) = &whole.disorder {
             warnings.push(of_disorder(&whole.split, disorder));
         }
@@ -46,10 +47,12 @@ pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warnin
     warnings
 }
 
-/// Warns of sides of a split that are not in their languages.
-fn of_languages(whole: &Whole, src: &str, tgt: &str) -> Vec<Warning> {
-    let split = &whole.split;
-    let [src_profile, tgt_profile] = &whole.profiles;
+/// Warns of sides of a text that are not in their languages.
+pub(crate) fn odd_languages(
+    split: &str,
+    [src_profile, tgt_profile]: &[Profile; 2],
+    [src, tgt]: &[String; 2],
+) -> Vec<Warning> {
     let looks = [looks_like(src_profile, src), looks_like(tgt_profile, tgt)];
     if let [Some(src_looks), Some(tgt_looks)] = &looks
         && looks_like(src_profile, tgt).is_none()
@@ -57,7 +60,7 @@ fn of_languages(whole: &Whole, src: &str, tgt: &str) -> Vec<Warning> {
     {
         let message = format!(
             "{split}: the sides look swapped: the source looks like {src_looks} and the target like {tgt_looks}, and \
-             `data.src = \"{src}\"` and `data.tgt = \"{tgt}\"` say otherwise"
+             their languages are `{src}` and `{tgt}`"
         );
         let hint = "exchange the names of the files, or of the languages, so that each side is what it is called";
         return vec![Warning::new(message, hint)];

@@ -145,6 +145,22 @@ fn other_ways_to_join_directions_give_fewer_and_more_links() {
     );
 }
 
+#[test]
+fn files_of_others_stay_in_the_directory_of_states() {
+    let sandbox = Sandbox::with(MINI);
+    let state = sandbox.path().join("links.state");
+    fs::create_dir(&state).expect("it can be made");
+    for name in ["notes", "forwards-1.txt", "forwards-99", "mine.12.tmp"] {
+        fs::write(state.join(name), "mine").expect("it can be written");
+    }
+    let options = ["--set", "data.max_examples=100"];
+    sandbox.succeed(&[&["align", "tiny.toml", "--out", "links"], &options[..]].concat());
+    let names = fs::read_dir(&state).expect("it is there");
+    assert_eq!(names.count(), 4);
+    sandbox.succeed(&[&["align", "tiny.toml", "--out", "others"], &options[..]].concat());
+    assert!(!sandbox.path().join("others.state").exists());
+}
+
 #[cfg(unix)]
 #[test]
 fn an_alignment_that_was_stopped_or_killed_continues_to_the_same_bytes() {

@@ -994,6 +994,92 @@ fn what_a_group_that_is_left_out_would_remove_stays() {
 }
 
 #[test]
+fn sides_in_other_languages_than_their_names_say_are_warned_of() {
+    let sandbox = Sandbox::new();
+    let english = "the cat is not in the house and it was here with you\n".repeat(20);
+    let german = "die Katze ist nicht in dem Haus und sie war auch mit mir da\n".repeat(20);
+    for (name, text) in [
+        ("right.en", &english),
+        ("right.de", &german),
+        ("swapped.en", &german),
+        ("swapped.de", &english),
+        ("other.fr", &german),
+    ] {
+        write(&sandbox, name, text);
+    }
+    let messages = |src: &str, tgt: &str| {
+        let command = ["clean", "--dry-run", "--src", src, "--tgt", tgt];
+        sandbox.succeed(&command).1
+    };
+    let swapped = messages("swapped.en", "swapped.de");
+    assert!(
+        swapped.contains("the text: the sides look swapped: the source looks like German"),
+        "{swapped}"
+    );
+    let other = messages("right.en", "other.fr");
+    assert!(
+        other.contains("the text: the target looks like German, and its language is `fr`"),
+        "{other}"
+    );
+    let right = messages("right.en", "right.de");
+    assert!(!right.contains("looks like"), "{right}");
+}
+
+#[test]
+fn what_would_move_the_cursor_is_escaped() {
+    let sandbox = Sandbox::new();
+    write(
+        &sandbox,
+        "a.en",
+        "the bear \u{1b}[31m sleeps\ncopy that now\u{7}\n",
+    );
+    write(
+        &sandbox,
+        "a.de",
+        "der Bär \u{1b}[31m schläft\ncopy that now\u{7}\n",
+    );
+    let command = ["clean", "--src", "a.en", "--tgt", "a.de"];
+    let (printed, _) = sandbox.succeed(&[&command[..], &["--dry-run"]].concat());
+    assert!(
+        printed.contains("\n  a.en:2  copy that now\\u{7} | copy that now\\u{7}\n"),
+        "{printed}"
+    );
+    let (printed, _) = sandbox.succeed(&[&command[..], &["--explain", "1"]].concat());
+    assert!(
+        printed.contains("the bear \\u{1b}[31m sleeps") && !printed.contains('\u{1b}'),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_config_says_which_groups_are_left_out_in_trainings_and_by_the_command() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    let settings = "model.preset = 'tiny'\ntokenizer.kind = 'word'\n";
+    let keys = "[data]\nclean = true\nclean_without = ['rules', 'held-out']";
+    let config = settings.to_owned() + &CONFIG.replace("[data]", keys);
+    write(&sandbox, "c.toml", &config);
+    let (_, message) = sandbox.succeed(&["train", "c.toml", "--run", "run"]);
+    assert!(message.contains("cleaned: 8 of 9 pairs stay"), "{message}");
+    // Another text than without the key.
+    let command = ["train", "c.toml", "--run", "run", "--set"];
+    let others = [&command[..], &["data.clean_without=[]"]].concat();
+    let message = sandbox.fail(2, &others);
+    assert!(message.contains("data"), "{message}");
+    let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run"]);
+    assert!(printed.starts_with("8 of 9 pairs stay"), "{printed}");
+    let command = ["clean", "c.toml", "--dry-run", "--without", "duplicates"];
+    let (printed, _) = sandbox.succeed(&command);
+    assert!(printed.starts_with("5 of 9 pairs stay"), "{printed}");
+    let command = ["check", "c.toml", "--set", "data.clean_without=['rule']"];
+    let message = sandbox.fail(2, &command);
+    assert!(
+        message.contains("`rule`") && message.contains("`rules`"),
+        "{message}"
+    );
+}
+
+#[test]
 fn trainings_of_a_proof_take_some_minutes() {
     let sandbox = Sandbox::new();
     files_to_prove(&sandbox);

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Corpus;
 use crate::clean::cleaning::Cleaning;
+use crate::clean::filtered::Filtered;
 use crate::clean::report::CleanReport;
+use crate::config::FilterGroup;
 use crate::error::DataError;
 use crate::pair::Pair;
 
@@ -16,6 +18,8 @@ pub(super) struct CleanText {
     corpus: Corpus,
     /// The sets whose sentences must not be trained on.
     held_out: Vec<Corpus>,
+    /// Groups of filters that are left out.
+    without: Vec<FilterGroup>,
     cleaning: Mutex<Option<Arc<Cleaning>>>,
 }
 
@@ -27,11 +31,13 @@ impl Debug for CleanText {
 }
 
 impl CleanText {
-    /// Makes the text of a corpus, which is not read yet.
-    pub(super) fn new(corpus: Corpus, held_out: Vec<Corpus>) -> Self {
+    /// Makes the text of a corpus, which is not read yet; it is cleaned without the filters of some
+    /// groups.
+    pub(super) fn new(corpus: Corpus, held_out: Vec<Corpus>, without: Vec<FilterGroup>) -> Self {
         Self {
             corpus,
             held_out,
+            without,
             cleaning: Mutex::new(None),
         }
     }
@@ -39,6 +45,11 @@ impl CleanText {
     /// The sets whose sentences must not be trained on.
     pub(super) fn held_out(&self) -> &[Corpus] {
         &self.held_out
+    }
+
+    /// The groups of filters that are left out.
+    pub(super) fn without(&self) -> &[FilterGroup] {
+        &self.without
     }
 
     /// Says what becomes of each pair.
@@ -51,7 +62,7 @@ impl CleanText {
             return Ok(Arc::clone(cleaning));
         }
         let made = Cleaning::of(&self.corpus, &self.held_out, &mut |_, _| ())?;
-        made.by_all_filters().report().check_not_empty()?;
+        self.filtered(&made).report().check_not_empty()?;
         Ok(Arc::clone(
             cleaning.insert(Arc::new(made.without_evidence())),
         ))
@@ -61,7 +72,12 @@ impl CleanText {
     pub(super) fn report(&self) -> Option<CleanReport> {
         let cleaning = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
         let cleaning = cleaning.as_ref()?;
-        Some(cleaning.by_all_filters().report())
+        Some(self.filtered(cleaning).report())
+    }
+
+    /// Returns what becomes of the pairs.
+    fn filtered<'c>(&self, cleaning: &'c Cleaning) -> Filtered<'c> {
+        cleaning.without(self.without.iter().copied())
     }
 }
 
@@ -81,6 +97,7 @@ impl CleanPart {
     pub(super) fn begin(&self) -> Result<Cleaner, DataError> {
         let cleaning = self.text.cleaning()?;
         Ok(Cleaner {
+            text: Arc::clone(&self.text),
             index: cleaning.start(self.part),
             cleaning,
         })
@@ -89,6 +106,7 @@ impl CleanPart {
 
 /// Cleans the pairs of a part one after the other.
 pub(super) struct Cleaner {
+    text: Arc<CleanText>,
     cleaning: Arc<Cleaning>,
     /// The number of the next pair in the corpus.
     index: u64,
@@ -97,7 +115,8 @@ pub(super) struct Cleaner {
 impl Cleaner {
     /// Returns the next pair as it stays; `None` if it is left out.
     pub(super) fn clean(&mut self, pair: &Pair) -> Option<Pair> {
-        let cleaned = self.cleaning.by_all_filters().cleaned(self.index, pair);
+        let filtered = self.text.filtered(&self.cleaning);
+        let cleaned = filtered.cleaned(self.index, pair);
         self.index += 1;
         cleaned.removed.is_none().then_some(cleaned.pair)
     }

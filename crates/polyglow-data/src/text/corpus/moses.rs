@@ -253,5 +253,8 @@ fn wrong(path: &Path, problem: String) -> DataError {
 
 /// Makes the error of a file that is no zip archive, or not a whole one.
 fn unreadable(path: &Path, error: &zip::result::ZipError) -> DataError {
-    wrong(path, format!("is no complete zip archive: {error}"))
+    wrong(
+        path,
+        format!("is no complete zip archive, as a download that was cut off: {error}"),
+    )
 }

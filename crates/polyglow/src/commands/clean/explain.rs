@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::anyhow;
 use polyglow_data::clean::cleaning::{Cleaning, ScoreLimit};
 use polyglow_data::clean::filtered::{Cleaned, Explanation, Filtered};
+use polyglow_data::clean::findings::escaped;
 use polyglow_data::clean::own_language::Guess;
 use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::pair::Pair;
@@ -155,8 +156,8 @@ fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) 
         src: without_raw_bytes(&pair.src).into_owned(),
         tgt: without_raw_bytes(&pair.tgt).into_owned(),
     };
-    writeln!(out, "  source    {}", shown.src)?;
-    writeln!(out, "  target    {}", shown.tgt)?;
+    writeln!(out, "  source    {}", escaped(&shown.src))?;
+    writeln!(out, "  target    {}", escaped(&shown.tgt))?;
     if *repaired != shown {
         let swapped = is_swapped.then_some("swapped");
         let names: Vec<&str> = repairs.names().chain(swapped).collect();
@@ -168,7 +169,8 @@ fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) 
         writeln!(
             out,
             "  repaired  {} | {} ({names})",
-            repaired.src, repaired.tgt
+            escaped(&repaired.src),
+            escaped(&repaired.tgt)
         )?;
     }
     for (side, guess) in ["source", "target"].into_iter().zip(guesses) {
@@ -192,7 +194,13 @@ fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) 
     if !margins.is_empty() {
         let margins: Vec<String> = margins
             .iter()
-            .map(|(name, margin)| format!("{name} {margin:+.2}"))
+            .map(|(name, margin)| {
+                if margin.is_infinite() {
+                    format!("{name} (without a limit)")
+                } else {
+                    format!("{name} {margin:+.2}")
+                }
+            })
             .collect();
         writeln!(
             out,

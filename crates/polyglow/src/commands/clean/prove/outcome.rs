@@ -157,7 +157,8 @@ pub(super) fn print(out: &mut impl Write, proof: &Proof) -> io::Result<()> {
         if let Some(group) = outcome.harmful_group(cleaned, others.len()) {
             writeln!(
                 out,
-                "\n`{group}` hurts this text: clean it with `--without {group}`"
+                "\n`{group}` hurts this text: clean it with `--without {group}`, or with \
+                 `clean_without = [\"{group}\"]` in `[data]`"
             )?;
         }
     }

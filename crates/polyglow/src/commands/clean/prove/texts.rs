@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, ensure};
 use polyglow_data::clean::cleaning::Cleaning;
 use polyglow_data::clean::filtered::Filtered;
-use polyglow_data::clean::group::Group;
 use polyglow_data::clean::report::CleanReport;
+use polyglow_data::config::FilterGroup;
 use polyglow_data::config::{Content, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::pair_files::PairFormat;
@@ -37,13 +37,13 @@ pub(super) struct TrainingText {
 /// Where a text to train on comes from.
 enum Origin {
     /// It is the text of the config without some groups of filters.
-    Without(Vec<Group>),
+    Without(Vec<FilterGroup>),
     /// Another program has cleaned it.
     External(PathBuf),
 }
 
 impl TrainingText {
-    fn without(name: impl Into<String>, groups: impl IntoIterator<Item = Group>) -> Self {
+    fn without(name: impl Into<String>, groups: impl IntoIterator<Item = FilterGroup>) -> Self {
         Self {
             name: name.into(),
             origin: Origin::Without(groups.into_iter().collect()),
@@ -188,16 +188,16 @@ pub(super) fn parse_text_name(name: &str) -> Result<String, String> {
 }
 
 /// The name of the text that a group has not touched.
-fn without_group(group: Group) -> String {
+fn without_group(group: FilterGroup) -> String {
     format!("{WITHOUT}{}", group.name())
 }
 
 /// The groups of filters that a proof is about: all but those for held-out sentences, which are in no
 /// text.
-pub(super) fn proved_groups() -> impl Iterator<Item = Group> {
-    Group::ALL
+pub(super) fn proved_groups() -> impl Iterator<Item = FilterGroup> {
+    FilterGroup::ALL
         .into_iter()
-        .filter(|group| *group != Group::HeldOut)
+        .filter(|group| *group != FilterGroup::HeldOut)
 }
 
 /// Whether groups change enough pairs for a training without them: what other groups would take in
@@ -205,9 +205,9 @@ pub(super) fn proved_groups() -> impl Iterator<Item = Group> {
 fn changes_enough(
     report: &Report,
     cleaning: &Cleaning,
-    groups: impl IntoIterator<Item = Group>,
+    groups: impl IntoIterator<Item = FilterGroup>,
 ) -> bool {
-    let groups: BTreeSet<Group> = groups.into_iter().collect();
+    let groups: BTreeSet<FilterGroup> = groups.into_iter().collect();
     let CleanReport {
         pairs,
         kept,
@@ -225,10 +225,10 @@ fn changes_enough(
 
 /// Returns the group that makes a repair; `None` of bytes that are read in another encoding, without which
 /// there is no text.
-fn group_for_repair(repair: &str) -> Option<Group> {
+fn group_for_repair(repair: &str) -> Option<FilterGroup> {
     match repair {
-        "swapped" => Some(Group::Language),
+        "swapped" => Some(FilterGroup::Language),
         "encoding" => None,
-        _ => Some(Group::Repairs),
+        _ => Some(FilterGroup::Repairs),
     }
 }
