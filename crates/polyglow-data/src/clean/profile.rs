@@ -97,13 +97,11 @@ impl SideProfile {
     /// Returns whether a character that a byte stands for in Windows-1252 may stand on the side: if it does
     /// in lines in UTF-8, or if these are few and the others look like Windows-1252.
     pub fn may_have(&self, character: char) -> bool {
-        match &self.characters {
-            Some(known) => character.to_lowercase().any(|lower| known.contains(&lower)),
-            None => {
-                let script = Script::of(character);
-                self.has_windows_1252 && script.is_none_or(|script| self.has(script))
-            }
+        if let Some(known) = &self.characters {
+            return character.to_lowercase().any(|lower| known.contains(&lower));
         }
+        let script = Script::of(character);
+        self.has_windows_1252 && script.is_none_or(|script| self.has(script))
     }
 
     /// Returns whether the side is in an encoding that is neither UTF-8 nor Windows-1252.

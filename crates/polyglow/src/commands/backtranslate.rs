@@ -91,7 +91,13 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     let (src, tgt) = config.data.languages()?;
     let languages = [src.to_owned(), tgt.to_owned()];
     // Before the training, which takes long.
-    Lines::open(&args.mono)?;
+    if Lines::open(&args.mono)?.next().transpose()?.is_none() {
+        let error = anyhow!(
+            "`{}` is empty: it has nothing to translate",
+            args.mono.display()
+        );
+        return Err(usage(error));
+    }
     prepare(&args.out)?;
     let Some(model) = reverse_model(args)? else {
         return Ok(STOPPED);

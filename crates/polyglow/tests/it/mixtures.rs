@@ -319,6 +319,19 @@ fn back_translations_are_made_cleaned_and_trained_with() {
 
     let error = sandbox.fail(2, &arguments);
     assert!(error.contains("`bt` has files already"), "{error}");
+    // Before the other direction is trained.
+    write(&sandbox, "empty.de", "");
+    let nothing = [
+        "backtranslate",
+        "tiny.toml",
+        "--mono",
+        "empty.de",
+        "--out",
+        "nothing",
+    ];
+    let error = sandbox.fail(2, &nothing);
+    assert!(error.contains("`empty.de` is empty"), "{error}");
+    assert!(!sandbox.path().join("nothing").exists());
     // The forward model reads the other language.
     let wrong = [
         "backtranslate",
