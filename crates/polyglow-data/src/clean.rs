@@ -11,14 +11,14 @@
 //! 2. [`own_language`] finds sides in another language, and exchanges those that stand on the wrong side.
 //! 3. [`lexical`] finds sides that do not say the same.
 //!
-//! Of each pair all [`reasons`] against it are kept. A [`group`] of filters can be left out
-//! ([`filtered`]). A new rule is a row of the table in [`rules`].
+//! Of each pair all [`reasons`] against it are kept. A [group](crate::config::FilterGroup) of filters
+//! can be left out ([`filtered`]). A new rule is a row of the table in [`rules`].
 
 pub mod cleaner;
 pub mod cleaning;
 pub mod filtered;
 pub mod findings;
-pub mod group;
+mod group;
 pub mod held_out;
 pub mod language;
 pub mod lexical;

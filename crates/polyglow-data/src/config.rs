@@ -8,7 +8,7 @@ mod filter_group;
 #[cfg(feature = "training")]
 mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -92,10 +92,10 @@ pub struct DataConfig {
     /// default false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub clean: bool,
-    /// Groups of filters that cleaning leaves out, also `polyglow clean` without `--without`; default
-    /// none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clean_without: Vec<FilterGroup>,
+    /// Groups of filters that cleaning leaves out, also `polyglow clean` without `--without`, but not
+    /// its proofs, which compare all groups; default none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub clean_without: BTreeSet<FilterGroup>,
     /// Noise in the sources that are trained on, drawn anew in every epoch: the table `[data.noise]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
@@ -304,7 +304,7 @@ impl Default for DataConfig {
             max_length_ratio: default_max_length_ratio(),
             filters: Vec::new(),
             clean: false,
-            clean_without: Vec::new(),
+            clean_without: BTreeSet::new(),
             noise: None,
             context_len: None,
             max_examples: None,

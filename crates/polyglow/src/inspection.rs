@@ -29,7 +29,7 @@ use serde::Serialize;
 
 pub(crate) use pace::{TimeEstimate, duration};
 pub(crate) use polyglow_data::clean::findings::{Check, DETECTORS, Finding};
-pub(crate) use sides::odd_languages;
+pub(crate) use sides::language_warnings;
 pub(crate) use text::SplitReport;
 use text::TextReport;
 use tokens::OwnText;

@@ -133,22 +133,22 @@ impl SavedChains {
     /// # Errors
     /// [`DataError::Io`] if they cannot be removed.
     pub fn remove(self) -> Result<(), DataError> {
-        let failed = || DataError::io(&self.dir);
-        remove_unfinished(&self.dir, is_state).map_err(failed())?;
-        let mut is_empty = true;
-        for entry in fs::read_dir(&self.dir).map_err(failed())? {
-            let path = entry.map_err(failed())?.path();
+        remove_unfinished(&self.dir, is_state).map_err(DataError::io(&self.dir))?;
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(DataError::io(&self.dir))?,
+        };
+        for entry in entries {
+            let path = entry.map_err(DataError::io(&self.dir))?.path();
             let name = path.file_name().and_then(|name| name.to_str());
             if name.is_some_and(is_state) && path.is_file() && !self.is_foreign(&path)? {
                 fs::remove_file(&path).map_err(DataError::io(&path))?;
-            } else {
-                is_empty = false;
             }
         }
-        if is_empty {
-            fs::remove_dir(&self.dir).map_err(failed())?;
+        match fs::remove_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => removed.map_err(DataError::io(&self.dir)),
         }
-        Ok(())
     }
 
     /// Draws a chain to its end.

@@ -3,7 +3,7 @@
 //! Of each pair eight bytes are kept between readings, and a hash of those that stay; of the corpus a
 //! sample, from which languages and translations are learned.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rayon::prelude::*;
 
@@ -71,7 +71,8 @@ pub(super) struct Fate {
     /// The language of a side that is foreign, if one is.
     pub(super) language: u8,
     /// Why it is to be removed: all reasons, of which the first is the one that counts. Empty if it
-    /// stays. Duplicates are looked for only among pairs without another reason.
+    /// stays. Duplicates are looked for only among pairs that no rule and no
+    /// held-out set removes.
     pub(super) reasons: ReasonSet,
 }
 
@@ -304,14 +305,20 @@ impl Cleaning {
         self.fates[index as usize].apply(pair)
     }
 
-    /// Keeps the best `keep` of the pairs that stay, a share from 0 to 1, by their scores, of which there
-    /// is one for each pair of the corpus. Pairs without a score (NaN) stay. Returns the limit;
-    /// `None` if no pair has a score, and all stay.
+    /// Keeps the best `keep` of the pairs that stay without the filters of some groups, a share from 0 to
+    /// 1, by their scores, of which there is one for each pair of the corpus. Pairs without a score (NaN)
+    /// stay. Returns the limit; `None` if no pair has a score, and all stay.
     ///
     /// # Panics
     /// There are fewer scores than pairs.
-    pub fn keep_best(&mut self, scores: &[f32], keep: f64) -> Option<ScoreLimit> {
-        let stays = |fate: &Fate| fate.reasons.is_empty();
+    pub fn keep_best(
+        &mut self,
+        scores: &[f32],
+        keep: f64,
+        without: &BTreeSet<FilterGroup>,
+    ) -> Option<ScoreLimit> {
+        let ignored = ReasonSet::from_groups(without);
+        let stays = |fate: &Fate| fate.reasons.without(ignored).is_empty();
         let mut ranked: Vec<f32> = self
             .fates
             .iter()

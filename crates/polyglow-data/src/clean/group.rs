@@ -5,9 +5,8 @@ use crate::clean::held_out::{NEAR_TEST, TEST};
 use crate::clean::lexical::{CUT, JOINED, MISALIGNED};
 use crate::clean::reasons::{LANGUAGE, SCORE};
 use crate::clean::rules::{REPEAT, RULES};
-use crate::example::Reason;
-
 use crate::config::FilterGroup;
+use crate::example::Reason;
 
 impl FilterGroup {
     /// Returns the group whose filters remove pairs for a reason.

@@ -8,9 +8,8 @@
 //! ```
 //!
 //! Scores are divided because n-grams that overlap count each character several times, and words count
-//! four times. The priors
-//! come from the text, by the EM algorithm: without them short sentences of words that several
-//! languages have would be taken for foreign ones.
+//! four times. The priors come from the text, by the EM algorithm: without them short sentences of words
+//! that several languages have would be taken for foreign ones.
 
 use std::collections::BTreeSet;
 

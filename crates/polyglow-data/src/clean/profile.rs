@@ -17,7 +17,7 @@ const GUESSED_BYTES: usize = 1 << 16;
 /// The share of lines up to which another encoding is damage, and does not say that the text is in it.
 const RARE: f64 = 0.01;
 
-/// Lines with letters beyond ASCII that are enough to know these letters.
+/// Lines with characters beyond ASCII that are enough to know which of these a side has.
 const ENOUGH_LINES: u64 = 30;
 
 /// The usual text of a side.
@@ -43,7 +43,7 @@ impl SideProfile {
     pub fn learn<'t>(sentences: impl IntoIterator<Item = &'t str>) -> Self {
         let mut letters = [0_u64; Script::COUNT];
         let mut shares = Vec::new();
-        let mut characters_of_1252 = BTreeSet::new();
+        let mut windows_1252 = BTreeSet::new();
         let mut num_utf8 = 0_u64;
         let mut num_other = 0_u64;
         let mut other_lines = Vec::new();
@@ -58,9 +58,9 @@ impl SideProfile {
                 }
             } else if !sentence.is_ascii() && !sentence.contains(|next| raw_byte(next).is_some()) {
                 num_utf8 += 1;
-                let is_of_1252 = |next: &char| !next.is_ascii() && byte_1252(*next).is_some();
-                let characters = sentence.chars().filter(is_of_1252);
-                characters_of_1252.extend(characters.flat_map(char::to_lowercase));
+                let is_windows_1252 = |next: &char| !next.is_ascii() && byte_1252(*next).is_some();
+                let characters = sentence.chars().filter(is_windows_1252);
+                windows_1252.extend(characters.flat_map(char::to_lowercase));
             }
             for character in sentence.chars() {
                 num_characters += 1;
@@ -82,7 +82,7 @@ impl SideProfile {
         Self {
             scripts: Script::ALL.into_iter().filter(is_own).collect(),
             blank_share: shares.get(shares.len() / 2).copied().unwrap_or(0.0),
-            characters: (num_utf8 >= ENOUGH_LINES).then_some(characters_of_1252),
+            characters: (num_utf8 >= ENOUGH_LINES).then_some(windows_1252),
             has_windows_1252: num_other > 0 && is_windows_1252(&other_lines),
             is_mostly_not_utf8: num_other > num_utf8
                 && num_other as f64 > RARE * shares.len() as f64,

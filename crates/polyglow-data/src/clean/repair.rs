@@ -236,6 +236,15 @@ mod tests {
         ] {
             assert_eq!(repair(&keep(bytes), &czech).0, expected);
         }
+        // CP850, in which bytes of marks are letters.
+        let german = SideProfile::learn(["Größe, Mädchen, schön"; 40]);
+        for (bytes, expected) in [
+            (&b"M\x84dchen"[..], "M\u{fffd}dchen"),
+            (b"sch\x94n", "sch\u{fffd}n"),
+            (b"\x84ja\x93, M\xe4dchen", "„ja“, Mädchen"),
+        ] {
+            assert_eq!(repair(&keep(bytes), &german).0, expected);
+        }
     }
 
     #[test]

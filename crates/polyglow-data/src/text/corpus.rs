@@ -1,12 +1,13 @@
 //! Parallel text: files or a generated corpus become a stream of sentence pairs.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clean::report::CleanReport;
-use crate::config::FilterGroup;
 use crate::config::{
-    Content, DataConfig, Direction, LEARNED, SourceKind, Split, TargetKind, no_such_set, wrong,
+    Content, DataConfig, Direction, FilterGroup, LEARNED, SourceKind, Split, TargetKind,
+    no_such_set, wrong,
 };
 use crate::error::DataError;
 use crate::noise::Noise;
@@ -113,7 +114,7 @@ impl Corpus {
     /// Returns the corpus without what is no translation, and without sentences of held-out sets, by
     /// all filters but those of the groups `without`. The text is read, all of it and three times, when
     /// its pairs are asked for.
-    fn cleaned(self, held_out: Vec<Self>, without: Vec<FilterGroup>) -> Self {
+    fn cleaned(self, held_out: Vec<Self>, without: BTreeSet<FilterGroup>) -> Self {
         let mut corpus = self.for_cleaning();
         let text = Arc::new(CleanText::new(corpus.clone(), held_out, without));
         for (part, number) in corpus.parts.iter_mut().zip(0..) {

@@ -91,11 +91,10 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     let (src, tgt) = config.data.languages()?;
     let languages = [src.to_owned(), tgt.to_owned()];
     // Before the training, which takes long.
-    if Lines::open(&args.mono)?.next().transpose()?.is_none() {
-        let error = anyhow!(
-            "`{}` is empty: it has nothing to translate",
-            args.mono.display()
-        );
+    let mut lines = Lines::open(&args.mono)?;
+    // A line that cannot be read is an error where it is translated.
+    if !lines.any(|line| line.map_or(true, |line| !line.trim().is_empty())) {
+        let error = anyhow!("`{}` has no text to translate", args.mono.display());
         return Err(usage(error));
     }
     prepare(&args.out)?;

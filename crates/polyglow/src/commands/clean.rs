@@ -6,7 +6,7 @@ mod mark;
 mod prove;
 mod scores;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::mem;
 use std::path::PathBuf;
@@ -19,8 +19,7 @@ use polyglow_data::clean::findings::escaped;
 use polyglow_data::clean::language::Profile;
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
-use polyglow_data::config::Content;
-use polyglow_data::config::FilterGroup;
+use polyglow_data::config::{Content, FilterGroup};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
@@ -35,7 +34,7 @@ use super::pairs::{Pairs, PairsArgs};
 use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-use crate::inspection::odd_languages;
+use crate::inspection::language_warnings;
 use explain::LinePosition;
 use files::{CleanFiles, Form, STEM};
 use prove::{Preparation, ProveArgs};
@@ -45,7 +44,7 @@ use scores::Scores;
 const SAMPLES: usize = 20;
 /// Pairs up to which [`preview`] looks at a text, which takes about a minute then.
 const MOST_PREVIEWED: u64 = 1_000_000;
-/// Pairs by which the languages of the sides are told.
+/// Pairs of each corpus by which the languages of its sides are guessed.
 const PROFILED: usize = 20_000;
 /// Samples of each reason that are printed.
 const PRINTED: usize = 3;
@@ -150,12 +149,14 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     if config.is_some_and(|config| config.data.max_examples.is_some()) {
         tracing::warn!("`data.max_examples` limits trainings: all of the text is cleaned");
     }
-    let mut without = args.without.clone();
+    let mut without: BTreeSet<FilterGroup> = args.without.iter().copied().collect();
     if let Some(config) = &mut text.config {
-        // A proof is of all groups, and stays one whatever is left out after it.
+        // A proof compares all groups, and can be read again once its result stands in the config.
         let by_config = mem::take(&mut config.data.clean_without);
         if without.is_empty() && !args.proof.prove {
             without = by_config;
+        } else if args.proof.prove && !by_config.is_empty() {
+            tracing::info!("a proof compares all groups, also those of `data.clean_without`");
         }
     }
     let out = args.out.as_deref().filter(|_| !args.dry_run);
@@ -194,7 +195,9 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     if let Some(keep) = args.keep {
         let of_pairs = match (&args.scores, &args.score) {
             (Some(path), _) => scores::read(path, cleaning.by_all_filters().report().pairs)?,
-            (None, Some(run)) => scores::compute(run, &text, &cleaning)?,
+            (None, Some(run)) => {
+                scores::compute(run, &text, &cleaning.without(without.iter().copied()))?
+            }
             (None, None) => {
                 let error = anyhow!("`--keep` is a share by scores, and there are none");
                 return Err(with_hint(
@@ -203,7 +206,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
                 ));
             }
         };
-        let limit = cleaning.keep_best(&of_pairs, keep);
+        let limit = cleaning.keep_best(&of_pairs, keep, &without);
         if let Some(num_tied) = limit.map(|limit| limit.num_tied).filter(|&tied| tied > 0) {
             tracing::warn!(
                 "`--keep {keep}` keeps {} whose score equals the lowest within that share",
@@ -270,15 +273,17 @@ fn group(name: &str) -> Result<FilterGroup, String> {
 /// # Errors
 /// The text cannot be read.
 pub(super) fn warn_of_languages(corpus: &Corpus, languages: &[String; 2]) -> anyhow::Result<()> {
-    let mut profiles = [Profile::default(), Profile::default()];
-    for pair in corpus.pairs().take(PROFILED) {
-        let pair = pair?;
-        for (profile, side) in profiles.iter_mut().zip([&pair.src, &pair.tgt]) {
-            profile.add(side);
+    for part in corpus.parts() {
+        let mut profiles = [Profile::default(), Profile::default()];
+        for pair in part.pairs()?.take(PROFILED) {
+            let pair = pair?;
+            for (profile, side) in profiles.iter_mut().zip([&pair.src, &pair.tgt]) {
+                profile.add(side);
+            }
         }
-    }
-    for warning in odd_languages("the text", &profiles, languages) {
-        tracing::warn!("{warning}");
+        for warning in language_warnings(&part.name(), &profiles, languages) {
+            tracing::warn!("{warning}");
+        }
     }
     Ok(())
 }
@@ -291,7 +296,7 @@ pub(super) fn warn_of_languages(corpus: &Corpus, languages: &[String; 2]) -> any
 pub(super) fn clean(
     corpus: &Corpus,
     held_out: &[Corpus],
-    without: &[FilterGroup],
+    without: &BTreeSet<FilterGroup>,
     output: CleanFiles,
 ) -> anyhow::Result<Report> {
     let cleaning = look(corpus, held_out)?;

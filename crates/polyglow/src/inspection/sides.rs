@@ -18,14 +18,13 @@ pub(super) struct Whole {
 
 /// Warns of sides that look swapped, of another language, or in another order than their partner,
 /// for splits of which the first is the training text.
-pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warning> {
+pub(super) fn find(languages: &[String; 2], wholes: &mut [Whole]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let Some((train, held_out)) = wholes.split_first() else {
         return warnings;
     };
-    let languages = [src.clone(), tgt.clone()];
     for whole in std::iter::once(train).chain(held_out) {
-        warnings.extend(odd_languages(&whole.split, &whole.profiles, &languages));
+        warnings.extend(language_warnings(&whole.split, &whole.profiles, languages));
         if let Some(disorder) = &whole.disorder {
             warnings.push(of_disorder(&whole.split, disorder));
         }
@@ -47,9 +46,9 @@ pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warnin
     warnings
 }
 
-/// Warns of sides of a text that are not in their languages.
-pub(crate) fn odd_languages(
-    split: &str,
+/// Warns of sides that are not in their languages; the warnings call the text by its name.
+pub(crate) fn language_warnings(
+    name: &str,
     [src_profile, tgt_profile]: &[Profile; 2],
     [src, tgt]: &[String; 2],
 ) -> Vec<Warning> {
@@ -59,7 +58,7 @@ pub(crate) fn odd_languages(
         && looks_like(tgt_profile, src).is_none()
     {
         let message = format!(
-            "{split}: the sides look swapped: the source looks like {src_looks} and the target like {tgt_looks}, and \
+            "{name}: the sides look swapped: the source looks like {src_looks} and the target like {tgt_looks}, and \
              their languages are `{src}` and `{tgt}`"
         );
         let hint = "exchange the names of the files, or of the languages, so that each side is what it is called";
@@ -69,7 +68,7 @@ pub(crate) fn odd_languages(
     for ((side, language), looks) in [("source", src), ("target", tgt)].into_iter().zip(looks) {
         if let Some(looks) = looks {
             let message =
-                format!("{split}: the {side} looks like {looks}, and its language is `{language}`");
+                format!("{name}: the {side} looks like {looks}, and its language is `{language}`");
             warnings.push(Warning::new(message, "look whether it is the right file"));
         }
     }

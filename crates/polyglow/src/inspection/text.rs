@@ -190,12 +190,6 @@ impl Setting<'_> {
         let mut rest = &lines[..];
         let sample = train.sample();
         for (index, (part, of_part)) in train.parts().iter().zip(&report.parts).enumerate() {
-            // Lines are counted in what cleaning leaves.
-            let name = if self.plan.config.data.clean {
-                format!("{} (cleaned)", of_part.name)
-            } else {
-                of_part.name.clone()
-            };
             let (kept, others) = rest.split_at(of_part.kept as usize);
             let mut kept = kept.iter().peekable();
             rest = others;
@@ -208,16 +202,16 @@ impl Setting<'_> {
             for (line, pair) in pairs.take(of_part.pairs as usize) {
                 let pair = pair?;
                 let is_kept = kept.next_if(|&&next| u64::from(next) == line).is_some();
-                reader.see(&name, line, &pair, is_kept);
+                reader.see(&of_part.name, line, &pair, is_kept);
                 self.count_changes(&mut reader, &pair)?;
                 if is_kept {
-                    watch(&name, line, &pair);
+                    watch(&of_part.name, line, &pair);
                 } else {
                     // A pair that the filter lets through is longer than the cache can store.
                     let reason = self
                         .reason(filter.as_deref(), &pair, part.tags())?
                         .unwrap_or(Reason::TOO_LONG);
-                    reader.leave_out(reason, &name, line, &pair);
+                    reader.leave_out(reason, &of_part.name, line, &pair);
                 }
             }
         }

@@ -147,18 +147,6 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
     );
     let cleaned = check(&sandbox, &["data.clean=true"]);
     assert_eq!(cleaned["cleaning"], Value::Null);
-    let findings = cleaned["findings"].as_array().expect("a list");
-    let of_train = findings
-        .iter()
-        .filter(|finding| finding["split"] == "train");
-    let files: Vec<&str> = of_train
-        .flat_map(|finding| finding["examples"].as_array().expect("a list"))
-        .filter_map(|example| example["file"].as_str())
-        .collect();
-    assert!(
-        !files.is_empty() && files.iter().all(|file| file.ends_with(" (cleaned)")),
-        "{findings:?}"
-    );
     let warnings = [
         "train: 8 pairs (16.0 %) are left out: 5 with an empty side, 3 too long, 0 by length ratio",
         "train: 10 pairs (20.0 %) repeat an earlier one",

@@ -641,6 +641,17 @@ fn the_best_pairs_by_the_scores_of_a_file_or_a_model_stay() {
     );
     let printed = clean(&["--score", "run", "--dry-run"]);
     assert!(printed.starts_with("2 of 4 pairs stay"), "{printed}");
+    // A pair that nothing removes but a group that is left out has its score and its rank.
+    write(
+        &sandbox,
+        "b.en",
+        "look aaa now\nlook bbb now\nlook aaa now\nlook ccc now\n",
+    );
+    write(&sandbox, "b.de", "aaa sieh\nbbb sieh\naaa sieh\nccc sieh\n");
+    let text = ["clean", "--src", "b.en", "--tgt", "b.de", "--keep", "0.5"];
+    let options = ["--scores", "scores", "--without", "duplicates", "--dry-run"];
+    let (printed, _) = sandbox.succeed(&[&text[..], &options].concat());
+    assert!(printed.starts_with("2 of 4 pairs stay"), "{printed}");
 
     let fail = |more: &[&str]| sandbox.fail(2, &[&text[..], more, &["--dry-run"]].concat());
     write(&sandbox, "few", "1\n2\n");
@@ -1013,12 +1024,12 @@ fn sides_in_other_languages_than_their_names_say_are_warned_of() {
     };
     let swapped = messages("swapped.en", "swapped.de");
     assert!(
-        swapped.contains("the text: the sides look swapped: the source looks like German"),
+        swapped.contains("swapped.en: the sides look swapped: the source looks like German"),
         "{swapped}"
     );
     let other = messages("right.en", "other.fr");
     assert!(
-        other.contains("the text: the target looks like German, and its language is `fr`"),
+        other.contains("right.en: the target looks like German, and its language is `fr`"),
         "{other}"
     );
     let right = messages("right.en", "right.de");
@@ -1065,7 +1076,7 @@ fn a_config_says_which_groups_are_left_out_in_trainings_and_by_the_command() {
     let command = ["train", "c.toml", "--run", "run", "--set"];
     let others = [&command[..], &["data.clean_without=[]"]].concat();
     let message = sandbox.fail(2, &others);
-    assert!(message.contains("data"), "{message}");
+    assert!(message.contains("clean_without"), "{message}");
     let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run"]);
     assert!(printed.starts_with("8 of 9 pairs stay"), "{printed}");
     let command = ["clean", "c.toml", "--dry-run", "--without", "duplicates"];

@@ -320,7 +320,7 @@ fn back_translations_are_made_cleaned_and_trained_with() {
     let error = sandbox.fail(2, &arguments);
     assert!(error.contains("`bt` has files already"), "{error}");
     // Before the other direction is trained.
-    write(&sandbox, "empty.de", "");
+    write(&sandbox, "empty.de", "\n \n");
     let nothing = [
         "backtranslate",
         "tiny.toml",
@@ -330,7 +330,7 @@ fn back_translations_are_made_cleaned_and_trained_with() {
         "nothing",
     ];
     let error = sandbox.fail(2, &nothing);
-    assert!(error.contains("`empty.de` is empty"), "{error}");
+    assert!(error.contains("`empty.de` has no text"), "{error}");
     assert!(!sandbox.path().join("nothing").exists());
     // The forward model reads the other language.
     let wrong = [

@@ -10,10 +10,10 @@
 //! a(L) = 2000 / (letters of L's text)               from 0.005 to 0.2
 //! ```
 //!
-//! This is a Dirichlet prior with the mean q, of the same weight for every language: a language that was
-//! learned from little text may well have an n-gram that was not seen in it, one that was learned from much
-//! text hardly. Of large texts not all n-grams are kept, so that the weight of the prior does not go on
-//! falling; and a language of hardly any text shall not be that of all that is in no other one.
+//! This is a Dirichlet prior with the mean q, worth 2000 letters of text in every language: the less text
+//! a language was learned from, the more an n-gram that it does not have is forgiven. a(L) is 0.005 at
+//! least, because only the most frequent n-grams of large texts are kept; and 0.2 at most, so that a
+//! language with hardly any text does not win whatever no other language has.
 
 mod weights;
 
@@ -102,9 +102,10 @@ impl NgramCounts {
 
 /// Tells languages apart.
 pub struct Identifier {
-    /// How much more probable an n-gram is in each language than one that the language does not have.
+    /// For each n-gram and language the logarithm of the probability, relative to what it would be if the
+    /// language did not have the n-gram.
     weights: NgramWeights,
-    /// What an n-gram adds to the score of a language that does not have it.
+    /// For each language what an n-gram adds to the score if the language does not have it.
     unseen: Vec<f32>,
 }
 
@@ -160,10 +161,10 @@ impl Identifier {
                 ngrams.push(hash);
             }
         });
-        let (of_ngrams, known_ngrams) = self.weights.sums(&ngrams);
-        let (of_words, known_words) = self.weights.sums(&words);
+        let (ngram_sums, known_ngrams) = self.weights.sums(&ngrams);
+        let (word_sums, known_words) = self.weights.sums(&words);
         let known = known_ngrams as f32 + WORD_WEIGHT * known_words as f32;
-        let sums = of_ngrams.iter().zip(of_words);
+        let sums = ngram_sums.iter().zip(word_sums);
         sums.zip(&self.unseen)
             .map(|((ngrams, words), unseen)| ngrams + WORD_WEIGHT * words + known * unseen)
             .collect()

@@ -1,5 +1,6 @@
 //! Training text without what is no translation (`data.clean`).
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ pub(super) struct CleanText {
     /// The sets whose sentences must not be trained on.
     held_out: Vec<Corpus>,
     /// Groups of filters that are left out.
-    without: Vec<FilterGroup>,
+    without: BTreeSet<FilterGroup>,
     cleaning: Mutex<Option<Arc<Cleaning>>>,
 }
 
@@ -33,7 +34,11 @@ impl Debug for CleanText {
 impl CleanText {
     /// Makes the text of a corpus, which is not read yet; it is cleaned without the filters of some
     /// groups.
-    pub(super) fn new(corpus: Corpus, held_out: Vec<Corpus>, without: Vec<FilterGroup>) -> Self {
+    pub(super) fn new(
+        corpus: Corpus,
+        held_out: Vec<Corpus>,
+        without: BTreeSet<FilterGroup>,
+    ) -> Self {
         Self {
             corpus,
             held_out,
@@ -48,7 +53,7 @@ impl CleanText {
     }
 
     /// The groups of filters that are left out.
-    pub(super) fn without(&self) -> &[FilterGroup] {
+    pub(super) fn without(&self) -> &BTreeSet<FilterGroup> {
         &self.without
     }
 

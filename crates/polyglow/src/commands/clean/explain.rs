@@ -87,6 +87,7 @@ pub(super) fn print(
             writeln!(out, "  it repeats {}", name_of(cleaning, corpus, first))?;
         }
         if let Some(Pair { src, tgt }) = &explanation.held_out {
+            let [src, tgt] = [src, tgt].map(|side| escaped(side));
             writeln!(out, "  the held-out pair: {src} | {tgt}")?;
         }
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use polyglow_data::clean::cleaning::{Cleaning, ScoreLimit};
+use polyglow_data::clean::cleaning::ScoreLimit;
+use polyglow_data::clean::filtered::Filtered;
 use polyglow_data::lines::Lines;
 use polyglow_data::pair::Pair;
 use polyglow_predict::group::alone;
@@ -60,13 +61,13 @@ pub(super) fn read(path: &Path, num_pairs: u64) -> anyhow::Result<Vec<f32>> {
     Ok(scores)
 }
 
-/// Scores the pairs that stay with a model: by the mean log-probability of the target's tokens, in
+/// Scores the pairs that `filtered` keeps with a model: by the mean log-probability of the target's tokens, in
 /// nats. Other pairs have no score (NaN).
 ///
 /// # Errors
 /// There is no such run, or it does not translate from the languages of a config's text (exit code 2);
 /// the text cannot be read.
-pub(super) fn compute(run: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::Result<Vec<f32>> {
+pub(super) fn compute(run: &Path, text: &Pairs, filtered: &Filtered) -> anyhow::Result<Vec<f32>> {
     let model = ModelArgs::of_run(run, CHECKPOINT, None);
     let [from, to] = &text.languages;
     // The names of files are no languages for sure.
@@ -81,7 +82,6 @@ pub(super) fn compute(run: &Path, text: &Pairs, cleaning: &Cleaning) -> anyhow::
     let models = model.load(&plan)?;
     check_translates(&models)?;
     let runner = runner(models, &plan)?;
-    let filtered = cleaning.by_all_filters();
     let num_pairs = filtered.report().pairs;
     let mut scores = vec![f32::NAN; num_pairs as usize];
     let mut activity = Activity::new();
