@@ -71,8 +71,7 @@ pub(super) struct Fate {
     /// The language of a side that is foreign, if one is.
     pub(super) language: u8,
     /// Why it is to be removed: all reasons, of which the first is the one that counts. Empty if it
-    /// stays. Duplicates are looked for only among pairs that no rule and no
-    /// held-out set removes.
+    /// stays. Duplicates are looked for only among pairs that no rule and no held-out set removes.
     pub(super) reasons: ReasonSet,
 }
 

@@ -24,8 +24,8 @@ pub struct CleanReport {
     pub repaired: BTreeMap<&'static str, u64>,
     /// Pairs that are removed, by the key of the first reason.
     pub removed: BTreeMap<&'static str, u64>,
-    /// Those among them that no filter of another [`FilterGroup`](crate::config::FilterGroup) would remove.
-    /// Duplicates are only looked for among pairs that no rule and no held-out set removes.
+    /// Those among them that no filter of another [`FilterGroup`](crate::config::FilterGroup) would
+    /// remove. Duplicates are only looked for among pairs that no rule and no held-out set removes.
     pub removed_by_one_group: BTreeMap<&'static str, u64>,
     /// Of those that are removed because of their language, how many sides are in which.
     pub languages: BTreeMap<&'static str, u64>,

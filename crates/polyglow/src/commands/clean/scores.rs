@@ -61,8 +61,8 @@ pub(super) fn read(path: &Path, num_pairs: u64) -> anyhow::Result<Vec<f32>> {
     Ok(scores)
 }
 
-/// Scores the pairs that `filtered` keeps with a model: by the mean log-probability of the target's tokens, in
-/// nats. Other pairs have no score (NaN).
+/// Scores the pairs that `filtered` keeps with a model: by the mean log-probability of the target's
+/// tokens, in nats. Other pairs have no score (NaN).
 ///
 /// # Errors
 /// There is no such run, or it does not translate from the languages of a config's text (exit code 2);
