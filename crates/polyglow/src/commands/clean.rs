@@ -4,31 +4,25 @@ mod explain;
 pub(super) mod files;
 mod mark;
 mod prove;
+mod report;
 mod scores;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::mem;
 use std::path::PathBuf;
 
-use anyhow::{anyhow, ensure};
+use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::clean::cleaning::{Cleaning, Reading};
-use polyglow_data::clean::filtered::Filtered;
-use polyglow_data::clean::findings::escaped;
 use polyglow_data::clean::language::Profile;
-use polyglow_data::clean::reasons::reasons;
-use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::{Content, FilterGroup};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
-use polyglow_data::raw_bytes::without_raw_bytes;
 use polyglow_predict::wording::counted;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, sha256};
-use polyglow_view::cleaning::RemovedPair;
-use serde::Serialize;
 
 use super::pairs::{Pairs, PairsArgs};
 use super::share;
@@ -38,16 +32,14 @@ use crate::inspection::language_warnings;
 use explain::LinePosition;
 use files::{CleanFiles, Form, STEM};
 use prove::{Preparation, ProveArgs};
+use report::finish;
+pub(super) use report::{Report, print};
 use scores::Scores;
 
-/// Samples of each reason in the report.
-const SAMPLES: usize = 20;
 /// Pairs up to which [`preview`] looks at a text, which takes about a minute then.
 const MOST_PREVIEWED: u64 = 1_000_000;
 /// Pairs of each corpus by which the languages of its sides are guessed.
 const PROFILED: usize = 20_000;
-/// Samples of each reason that are printed.
-const PRINTED: usize = 3;
 
 /// The arguments of `polyglow clean`.
 #[derive(Args)]
@@ -118,18 +110,6 @@ impl CleanArgs {
             None => "none".to_owned(),
         })
     }
-}
-
-/// What was done, and examples of it.
-#[derive(Serialize)]
-pub(super) struct Report {
-    #[serde(flatten)]
-    counts: CleanReport,
-    /// Files that end too early, of which what stands before was read (`--lenient`).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cuts: Vec<String>,
-    /// The first pairs of each reason.
-    samples: BTreeMap<&'static str, Vec<RemovedPair>>,
 }
 
 /// Repairs the pairs of the training text that a config names, removes those that are no
@@ -305,24 +285,6 @@ pub(super) fn clean(
     finish(&filtered, corpus, Some(output))
 }
 
-/// Writes what stays of a corpus to files, if there are some, and returns what was done.
-///
-/// # Errors
-/// The corpus cannot be read, or a file cannot be written.
-fn finish(
-    filtered: &Filtered,
-    corpus: &Corpus,
-    mut output: Option<CleanFiles>,
-) -> anyhow::Result<Report> {
-    let mut activity = Activity::new();
-    activity.show("writing".to_owned());
-    let report = write(filtered, corpus, output.as_mut())?;
-    if let Some(files) = output {
-        files.commit(&report)?;
-    }
-    Ok(report)
-}
-
 /// Looks at all pairs of a corpus, and shows how far it is.
 ///
 /// # Errors
@@ -357,65 +319,6 @@ fn title(reading: Reading) -> &'static str {
         Reading::Languages => "looking at languages",
         Reading::Meanings => "looking at what sides say",
     }
-}
-
-/// Writes all pairs, and returns what was done, with some pairs of each reason.
-fn write(
-    filtered: &Filtered,
-    train: &Corpus,
-    mut output: Option<&mut CleanFiles>,
-) -> anyhow::Result<Report> {
-    let mut counts = filtered.report();
-    let mut samples: BTreeMap<&'static str, Vec<RemovedPair>> = BTreeMap::new();
-    let mut indices = 0..;
-    for part in train.parts() {
-        let file = part.name();
-        for ((line, pair), index) in (1..).zip(part.pairs()?).zip(indices.by_ref()) {
-            let pair = pair?;
-            ensure!(
-                index < counts.pairs,
-                "the text has changed while it was read"
-            );
-            let cleaned = filtered.cleaned(index, &pair);
-            let Some(reason) = cleaned.removed else {
-                counts.count_repairs(&cleaned);
-                if let Some(files) = &mut output {
-                    files.keep(&cleaned.pair)?;
-                }
-                continue;
-            };
-            if let Some(files) = &mut output {
-                files.remove(reason.key, &file, line, &pair)?;
-            }
-            let of_reason = samples.entry(reason.key).or_default();
-            if of_reason.len() < SAMPLES {
-                // Samples show pairs as they were; what was repaired or swapped has no words to mark.
-                let is_as_it_was = cleaned.pair == pair;
-                let without_partner = match FilterGroup::for_reason(reason) {
-                    FilterGroup::Meaning if is_as_it_was => {
-                        filtered.words_without_partner(index, &pair)
-                    }
-                    _ => Default::default(),
-                };
-                of_reason.push(RemovedPair {
-                    file: file.clone(),
-                    line,
-                    src: without_raw_bytes(&pair.src).into_owned(),
-                    tgt: without_raw_bytes(&pair.tgt).into_owned(),
-                    without_partner,
-                });
-            }
-        }
-    }
-    ensure!(
-        indices.next() == Some(counts.pairs),
-        "the text has changed while it was read"
-    );
-    Ok(Report {
-        counts,
-        cuts: train.cuts(),
-        samples,
-    })
 }
 
 /// Says what cleaning would do to the training text of a config, with some pairs of each reason; `None`
@@ -454,49 +357,4 @@ fn check_languages(text: &Pairs) -> anyhow::Result<()> {
     let hint =
         "clean each pair of languages by itself: `polyglow clean --src FILE --tgt FILE --out DIR`";
     Err(with_hint(usage(error), hint))
-}
-
-/// Prints the counts, with some pairs of each reason.
-pub(super) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let Report {
-        counts, samples, ..
-    } = report;
-    let share = |count: u64| 100.0 * count as f64 / counts.pairs.max(1) as f64;
-    let CleanReport { pairs, kept, .. } = counts;
-    writeln!(
-        out,
-        "{kept} of {} stay ({:.1} %)",
-        counted(*pairs, "pair"),
-        share(*kept)
-    )?;
-    for gap in &counts.gaps {
-        writeln!(out, "note: {gap}")?;
-    }
-    for (name, count) in &counts.repaired {
-        writeln!(out, "  {count} of them were repaired: {name}")?;
-    }
-    for (key, estimate) in counts.shown_estimates() {
-        let percent = 100.0 * estimate;
-        writeln!(out, "about {percent:.1} % of the pairs look {key}")?;
-    }
-    for reason in reasons() {
-        let Some(&count) = counts.removed.get(reason.key) else {
-            continue;
-        };
-        let key = reason.key;
-        let title = reason.title;
-        writeln!(out, "{key}: {count} ({:.2} %), pairs {title}", share(count))?;
-        for sample in samples[key].iter().take(PRINTED) {
-            let RemovedPair {
-                file,
-                line,
-                src,
-                tgt,
-                ..
-            } = sample;
-            let [src, tgt] = [src, tgt].map(|side| escaped(side));
-            writeln!(out, "  {file}:{line}  {src} | {tgt}")?;
-        }
-    }
-    Ok(())
 }
