@@ -10,6 +10,7 @@ use crate::clean::own_language::Guess;
 use crate::clean::reasons::{LANGUAGE, ReasonSet};
 use crate::clean::repair::Repairs;
 use crate::clean::report::CleanReport;
+use crate::clean::rules::{NUMBERS, numbers_without_partner};
 use crate::config::FilterGroup;
 use crate::example::Reason;
 use crate::pair::Pair;
@@ -39,6 +40,9 @@ pub struct Explanation {
     pub first: Option<u64>,
     /// The held-out pair that has a sentence of this one, or nearly, if this one is removed for that.
     pub held_out: Option<Pair>,
+    /// The numbers of the source and of the target, once repaired, that have no partner on the
+    /// other side; empty unless the pair is removed for them.
+    pub numbers_without_partner: [Vec<String>; 2],
     /// The languages of the source and the target, once repaired; `None` if nothing was learned of
     /// languages, or a side has no letters.
     pub guesses: [Option<Guess>; 2],
@@ -132,11 +136,18 @@ impl<'a> Filtered<'a> {
             texts_of(&cleaned.pair.src, src),
             texts_of(&cleaned.pair.tgt, tgt),
         ];
+        let reasons: Vec<Reason> = self.fate(index).reasons.iter().collect();
+        let numbers_without_partner = if reasons.contains(&NUMBERS) {
+            numbers_without_partner(&seen.src, &seen.tgt)
+        } else {
+            Default::default()
+        };
         Explanation {
             cleaned,
-            reasons: self.fate(index).reasons.iter().collect(),
+            reasons,
             first,
             held_out,
+            numbers_without_partner,
             guesses,
             margins,
             without_partner,

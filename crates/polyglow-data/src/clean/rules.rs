@@ -4,6 +4,7 @@
 //! still be none. Where a limit depends on how a language is written, it comes from the side's
 //! [`SideProfile`].
 
+mod numbers;
 mod repeats;
 mod signs;
 
@@ -11,9 +12,10 @@ use std::collections::BTreeMap;
 
 use crate::clean::profile::SideProfile;
 use crate::clean::reasons::ReasonSet;
-use crate::clean::words::{normal_form, numbers, words};
+use crate::clean::words::{normal_form, words};
 use crate::example::Reason;
 use crate::pair::Pair;
+pub use numbers::numbers_without_partner;
 use repeats::Repeats;
 use signs::{count_letters, has_lost_characters, has_question_mark_within, has_url, is_spaced_out};
 
@@ -85,12 +87,19 @@ pub const RULES: [Rule; 9] = [
         },
     },
     Rule {
-        reason: reason("numbers", "with other numbers on each side"),
-        test: has_other_numbers,
+        reason: NUMBERS,
+        test: |sides| {
+            let [src, tgt] = numbers_without_partner(sides.src.text, sides.tgt.text);
+            // A number that one side lacks may be written in words there.
+            !src.is_empty() && !tgt.is_empty()
+        },
     },
 ];
 
-/// The rule of repeated words, the last of all.
+/// The reason of a pair whose sides both have a number that the other side lacks.
+pub const NUMBERS: Reason = reason("numbers", "with other numbers on each side");
+
+/// The reason of a pair that repeats words on one side alone, the last of all rules.
 pub const REPEAT: Reason = reason("repeat", "that repeat words on one side alone");
 
 const fn reason(key: &'static str, title: &'static str) -> Reason {
@@ -180,51 +189,6 @@ fn has_few_letters(sides: &Sides) -> bool {
         let (letters, characters) = count_letters(side.text);
         (letters as f64) < LETTER_SHARE * characters.max(1) as f64
     })
-}
-
-/// Returns whether both sides have a number without a partner. A number that one side lacks may be
-/// written in words there.
-fn has_other_numbers(sides: &Sides) -> bool {
-    let mut src = numbers(sides.src.text);
-    let mut tgt = numbers(sides.tgt.text);
-    for (number, count) in &mut src {
-        if let Some(other) = tgt.get_mut(number) {
-            let common = (*count).min(*other);
-            *count -= common;
-            *other -= common;
-        }
-    }
-    let rest = |numbers: BTreeMap<String, usize>| -> Vec<String> {
-        let repeated = numbers
-            .into_iter()
-            .flat_map(|(number, count)| std::iter::repeat_n(number, count));
-        repeated.collect()
-    };
-    let mut src = rest(src);
-    let mut tgt = rest(tgt);
-    src.retain(
-        |number| match tgt.iter().position(|other| are_partners(number, other)) {
-            Some(index) => {
-                tgt.remove(index);
-                false
-            }
-            None => true,
-        },
-    );
-    !src.is_empty() && !tgt.is_empty()
-}
-
-/// Returns whether two numbers may mean the same: a year and its last digits, or an hour of the
-/// afternoon in both ways of counting.
-fn are_partners(left: &str, right: &str) -> bool {
-    let is_end = |long: &str, short: &str| short.len() >= 2 && long.ends_with(short);
-    if is_end(left, right) || is_end(right, left) {
-        return true;
-    }
-    match (left.parse::<u8>(), right.parse::<u8>()) {
-        (Ok(left), Ok(right)) => left.max(right) <= 24 && left.abs_diff(right) == 12,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

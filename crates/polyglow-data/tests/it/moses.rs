@@ -195,7 +195,8 @@ fn cut_and_damaged_archives_are_errors() {
         for end in [0, 3, 100, bytes.len() / 2, bytes.len() - 1] {
             let problem = problem(&bytes[..end], ["en", "fr"]);
             assert!(
-                problem.starts_with("`text.zip`: is no complete zip archive"),
+                problem.starts_with("`text.zip` is not a complete zip archive: ")
+                    && problem.contains("\nhint: was it downloaded completely?"),
                 "{problem}"
             );
         }

@@ -193,15 +193,24 @@ impl Setting<'_> {
             let (kept, others) = rest.split_at(of_part.kept as usize);
             let mut kept = kept.iter().peekable();
             rest = others;
-            // Of an epoch's sample the cache has the pairs that were drawn, and no others.
-            let pairs = (1..).zip(part.pairs()?).filter(|(line, _)| {
-                sample
+            let mut pairs = part.pairs()?;
+            // Cleaning leaves pairs out: the cache counts those that stay, and not lines.
+            let mut number = 0;
+            let mut num_in_cache = 0;
+            while num_in_cache < of_part.pairs
+                && let Some(pair) = pairs.next().transpose()?
+            {
+                number += 1;
+                // Of an epoch's sample the cache has the pairs that were drawn, and no others.
+                if sample
                     .as_ref()
-                    .is_none_or(|sample| sample.has(index, *line))
-            });
-            for (line, pair) in pairs.take(of_part.pairs as usize) {
-                let pair = pair?;
-                let is_kept = kept.next_if(|&&next| u64::from(next) == line).is_some();
+                    .is_some_and(|sample| !sample.has(index, number))
+                {
+                    continue;
+                }
+                num_in_cache += 1;
+                let line = pairs.num_read();
+                let is_kept = kept.next_if(|&&next| u64::from(next) == number).is_some();
                 reader.see(&of_part.name, line, &pair, is_kept);
                 self.count_changes(&mut reader, &pair)?;
                 if is_kept {

@@ -319,6 +319,20 @@ fn back_translations_are_made_cleaned_and_trained_with() {
 
     let error = sandbox.fail(2, &arguments);
     assert!(error.contains("`bt` has files already"), "{error}");
+    // A group that the config leaves out removes nothing.
+    let mut with_held_out = arguments;
+    with_held_out[5] = "with-held-out";
+    let without = [
+        "--set",
+        "data.clean_without=['held-out']",
+        "--model",
+        "runs/tiny-reverse",
+    ];
+    let (printed, _) = sandbox.succeed(&[&with_held_out[..], &without].concat());
+    assert!(!printed.contains("\ntest: "), "{printed}");
+    let has_held_out = |text: String| text.lines().any(|line| line == "six-de two-de four-de");
+    assert!(!has_held_out(read("bt/train.de")));
+    assert!(has_held_out(read("with-held-out/train.de")));
     // Before the other direction is trained.
     write(&sandbox, "empty.de", "\n \n");
     let nothing = [

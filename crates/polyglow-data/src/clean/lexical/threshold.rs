@@ -13,8 +13,9 @@
 //! The excess is what the noise of the text does not explain, if it has any score at most `m` times
 //! as often as decoys do: a cumulative sum (Page, 1954), where `dF` are increments from `t'` to
 //! `t`. Its maximum up to `t` is the estimated share of the text that is right, and lost at `t`.
-//! The threshold is the highest at which that loss stays within a budget, and within a share of
-//! what is removed.
+//! The threshold is the highest score at which that loss stays within a budget and within a share
+//! of what is removed, and which at most a given share of the decoys is below: the highest decoys
+//! score as right pairs do.
 //!
 //! Where decoys have the lowest scores, hardly anything is right, and what differs from them does
 //! so by chance. Below the first of these scores `m N` is therefore taken for noise, and at least
@@ -46,6 +47,10 @@ pub(super) struct Budget {
     /// How many times denser the noise of the text may be at a score than that of the decoys, for
     /// all that differs between them. Right pairs within that are not counted as lost.
     pub(super) mismatch: f64,
+    /// The largest share of the decoys that may score below a threshold. The highest decoys score
+    /// as right pairs do, and the estimated loss, which is fitted to the lower ones, does not count
+    /// all right pairs among them.
+    pub(super) max_decoy_share: f64,
 }
 
 /// A threshold, and the estimated share of the text that is noise.
@@ -91,7 +96,11 @@ impl Threshold {
         let mut before = [noise, first.text];
         let mut excess = (first.text - explained).max(0.0);
         let mut loss = excess;
-        for point in sure {
+        // There is no threshold if equal scores lead beyond that share at once.
+        let allowed = sure
+            .iter()
+            .take_while(|point| point.mean_decoys() <= budget.max_decoy_share);
+        for point in allowed {
             let noise = point.noise(&shares);
             let explained = budget.mismatch * (noise - before[0]);
             excess = (excess + point.text - before[1] - explained).max(0.0);
@@ -197,6 +206,7 @@ mod tests {
         loss: 0.01,
         precision: 0.75,
         mismatch: 1.0,
+        max_decoy_share: 1.0,
     };
 
     /// Values around a center.
@@ -238,6 +248,23 @@ mod tests {
     }
 
     #[test]
+    fn a_threshold_stays_below_decoys_that_look_right() {
+        let decoys: Vec<f64> = around(-2.0, 900).chain(around(2.0, 100)).collect();
+        let right = || around(2.0, 1900);
+        let text: Vec<f64> = around(-2.0, 100).chain(right()).collect();
+        let num_lost = |share: f64| {
+            let budget = Budget {
+                max_decoy_share: share,
+                ..BUDGET
+            };
+            let threshold = Threshold::draw(vec![decoys.clone()], text.clone(), budget);
+            right().filter(|score| *score < threshold.score).count()
+        };
+        assert!(num_lost(1.0) >= 10, "{}", num_lost(1.0));
+        assert_eq!(num_lost(0.8), 0);
+    }
+
+    #[test]
     fn noise_of_two_methods_is_told_from_what_is_right() {
         let low: Vec<f64> = around(-3.0, 1000).collect();
         let high: Vec<f64> = around(-2.0, 1000).collect();
@@ -273,6 +300,7 @@ mod tests {
                     loss: 0.004,
                     precision: 0.8,
                     mismatch: 1.0,
+                    max_decoy_share: 1.0,
                 };
                 let threshold = Threshold::draw(decoys, text, budget);
                 let lost = right

@@ -48,7 +48,8 @@ pub fn has_both_sides(path: &Path) -> bool {
 /// Finds the files of the parallel text at `path`.
 ///
 /// # Errors
-/// As [`existing`]; [`DataError::Archive`] for an archive without one member for each language.
+/// As [`existing`]; [`DataError::BrokenArchive`] for an archive that is not complete,
+/// [`DataError::Archive`] for one without one member for each language.
 pub(super) fn parallel_source(
     key: &str,
     path: &Path,

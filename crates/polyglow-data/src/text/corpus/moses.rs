@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use zip::read::ZipFileEntry;
+use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::compression::plain_name;
@@ -102,9 +103,9 @@ impl Read for Checked {
 /// `pt_br`.
 ///
 /// # Errors
-/// [`DataError::Io`] if the file cannot be opened; [`DataError::Archive`] if it is no zip archive,
-/// if there is no such member or more than one pair of them, and if one cannot be read or has a
-/// path that leaves the archive.
+/// [`DataError::Io`] if the file cannot be opened; [`DataError::BrokenArchive`] if it is not a
+/// complete zip archive; [`DataError::Archive`] if there is no such member or more than one pair of
+/// them, and if one cannot be read or has a path that leaves the archive.
 pub(super) fn find_members(path: &Path, languages: [&str; 2]) -> Result<[Member; 2], DataError> {
     let file = File::open(path).map_err(DataError::io(path))?;
     let mut archive =
@@ -251,10 +252,14 @@ fn wrong(path: &Path, problem: String) -> DataError {
     }
 }
 
-/// Makes the error of a file that is no zip archive, or not a whole one.
-fn unreadable(path: &Path, error: &zip::result::ZipError) -> DataError {
-    wrong(
-        path,
-        format!("is no complete zip archive, as a download that was cut off: {error}"),
-    )
+/// Makes the error of an archive that cannot be read.
+fn unreadable(path: &Path, error: &ZipError) -> DataError {
+    let problem = error.to_string();
+    match error {
+        ZipError::UnsupportedArchive(_) => wrong(path, problem),
+        _ => DataError::BrokenArchive {
+            path: path.to_owned(),
+            problem,
+        },
+    }
 }

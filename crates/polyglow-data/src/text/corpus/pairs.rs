@@ -84,6 +84,12 @@ impl Iterator for Pairs {
 }
 
 impl Pairs {
+    /// Returns the number of pairs that were read so far, with those that cleaning has left out: the
+    /// line of the last pair that was returned, in a file with a pair on each line.
+    pub fn num_read(&self) -> u64 {
+        self.num_read
+    }
+
     /// Reads the next pair, not cleaned yet, with its sides in the order in which they are wanted.
     fn read(&mut self) -> Option<Result<Pair, DataError>> {
         let cut = self.cut.as_ref();

@@ -83,6 +83,13 @@ pub(super) fn print(
             write_score(out, scores, index, &explanation)?;
         }
         write_reasons(out, &explanation)?;
+        let numbers = &explanation.numbers_without_partner;
+        for (side, numbers) in ["source", "target"].into_iter().zip(numbers) {
+            if !numbers.is_empty() {
+                let numbers = numbers.join(", ");
+                writeln!(out, "  {side} numbers without a partner: {numbers}")?;
+            }
+        }
         if let Some(first) = explanation.first {
             writeln!(out, "  it repeats {}", name_of(cleaning, corpus, first))?;
         }

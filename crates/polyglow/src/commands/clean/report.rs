@@ -121,7 +121,7 @@ pub(crate) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let CleanReport { pairs, kept, .. } = counts;
     writeln!(
         out,
-        "{kept} of {} stay ({:.1} %)",
+        "{kept} of {} stay ({:.2} %)",
         counted(*pairs, "pair"),
         share(*kept)
     )?;

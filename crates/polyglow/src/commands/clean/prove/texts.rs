@@ -9,6 +9,7 @@ use polyglow_data::clean::filtered::Filtered;
 use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::{Content, FilterGroup, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
+use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
 use polyglow_train::config::Config;
 
@@ -170,7 +171,17 @@ pub(super) fn open_external(config: &Config, prefix: &Path) -> anyhow::Result<Co
     let mut data = config.data.clone();
     data.train = Some(TrainFiles::One(prefix.to_owned()));
     data.clean = false;
-    Ok(Corpus::open(&data, Content::PAIRS, Split::Train)?)
+    Corpus::open(&data, Content::PAIRS, Split::Train).map_err(|error| name_option(error).into())
+}
+
+/// Names the option of a path in an error, which `data.train` stood for.
+fn name_option(error: DataError) -> DataError {
+    let key = "--compare".to_owned();
+    match error {
+        DataError::MissingFile { path, .. } => DataError::MissingFile { key, path },
+        DataError::NoFile { path, what, .. } => DataError::NoFile { key, path, what },
+        other => other,
+    }
 }
 
 /// Reads the name of a text to compare with.
