@@ -103,6 +103,12 @@ impl<'a> Filtered<'a> {
         }
     }
 
+    /// Returns whether a pair of the corpus, by its number from 0, stays as it is, but for white space.
+    pub fn leaves_unchanged(&self, index: u64, pair: &Pair) -> bool {
+        let cleaned = self.cleaned(index, pair);
+        cleaned.removed.is_none() && !cleaned.is_swapped && !cleaned.repairs.any()
+    }
+
     /// Returns what becomes of a pair of the corpus, by its number from 0, with what decided it.
     pub fn explain(&self, index: u64, pair: &Pair) -> Explanation {
         let cleaned = self.cleaned(index, pair);

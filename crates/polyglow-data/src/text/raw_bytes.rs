@@ -36,9 +36,24 @@ pub(crate) fn raw_byte(character: char) -> Option<u8> {
     u8::try_from(byte).ok().filter(|byte| !byte.is_ascii())
 }
 
+/// Returns the bytes that a text was read from.
+pub fn original_bytes(text: &str) -> Cow<'_, [u8]> {
+    if !has_raw_bytes(text) {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    for character in text.chars() {
+        match raw_byte(character) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    Cow::Owned(bytes)
+}
+
 /// Returns a text with U+FFFD in place of bytes that are no UTF-8.
 pub fn without_raw_bytes(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|character| raw_byte(character).is_some()) {
+    if !has_raw_bytes(text) {
         return Cow::Borrowed(text);
     }
     let shown = text.chars().map(|character| match raw_byte(character) {
@@ -46,6 +61,11 @@ pub fn without_raw_bytes(text: &str) -> Cow<'_, str> {
         None => character,
     });
     Cow::Owned(shown.collect())
+}
+
+/// Returns whether a text has bytes that are no UTF-8.
+fn has_raw_bytes(text: &str) -> bool {
+    text.chars().any(|character| raw_byte(character).is_some())
 }
 
 #[cfg(test)]
@@ -58,6 +78,8 @@ mod tests {
         let bytes: Vec<u8> = text.chars().filter_map(raw_byte).collect();
         assert_eq!(bytes, [0xe9, 0x80, 0xff]);
         assert_eq!(without_raw_bytes(&text), "caf\u{fffd} é\u{fffd}\u{fffd}.");
+        assert_eq!(&*original_bytes(&text), b"caf\xe9 \xc3\xa9\x80\xff.");
+        assert!(matches!(original_bytes("Größe"), Cow::Borrowed(_)));
         assert_eq!(keep("Größe 😀".as_bytes()), "Größe 😀");
         assert!(matches!(without_raw_bytes("Größe"), Cow::Borrowed(_)));
         assert_eq!(raw_byte('\u{10ff7f}'), None);

@@ -289,7 +289,7 @@ pub(super) fn clean(
 ///
 /// # Errors
 /// The corpora cannot be read.
-fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Cleaning> {
+pub(super) fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Cleaning> {
     show_progress(|progress| Cleaning::of(corpus, held_out, progress))
 }
 

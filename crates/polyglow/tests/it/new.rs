@@ -205,6 +205,47 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_the_rest() {
 }
 
 #[test]
+fn sets_are_split_off_what_cleaning_leaves_as_it_is() {
+    let sandbox = Sandbox::new();
+    folder(&sandbox, &[("train", "talks")]);
+    // A copy, a repair, bytes in Windows-1252: half of the text.
+    let path = |file: &str| sandbox.path().join("data").join(file);
+    let sources = lines(&path("talks.en"));
+    let targets = lines(&path("talks.de")).into_iter().zip(&sources);
+    let spoiled = targets
+        .enumerate()
+        .map(|(line, (target, source))| match line % 6 {
+            0 => source.clone().into_bytes(),
+            1 => format!("<b>{target}</b>").into_bytes(),
+            2 => [b"Gr\xfc\xdfe, ", target.as_bytes()].concat(),
+            _ => target.into_bytes(),
+        });
+    let spoiled: Vec<Vec<u8>> = spoiled.collect();
+    fs::write(path("talks.de"), spoiled.join(&b'\n')).expect("it can be written");
+    sandbox.succeed(&NEW);
+    let read = |set: &str| {
+        let bytes = fs::read(path(&format!("split/{set}.de"))).expect("it is there");
+        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+        lines.map(|line| line[..line.len() - 1].to_vec()).collect()
+    };
+    let [mut train, valid, test]: [Vec<Vec<u8>>; 3] = ["train", "valid", "test"].map(read);
+    let good: HashSet<&Vec<u8>> = (0..)
+        .zip(&spoiled)
+        .filter(|(line, _)| line % 6 > 2)
+        .map(|(_, line)| line)
+        .collect();
+    assert_eq!((valid.len(), test.len()), (30, 30));
+    assert!(valid.iter().chain(&test).all(|line| good.contains(line)));
+    // The rest stays byte for byte, and is cleaned when it is trained on.
+    train.extend(valid.into_iter().chain(test));
+    let sorted = |mut lines: Vec<Vec<u8>>| {
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(train), sorted(spoiled));
+}
+
+#[test]
 fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
     let sandbox = Sandbox::new();
     folder(&sandbox, &[("train", "talks")]);

@@ -14,6 +14,7 @@ use polyglow_data::file::remove_unfinished;
 use polyglow_data::pair::Pair;
 use polyglow_data::random::mix;
 
+use super::super::clean::look;
 use super::files::training_text;
 use crate::failure::{usage, with_hint};
 use crate::inspection::Warning;
@@ -233,7 +234,7 @@ fn not_split_off(path: &Path) -> anyhow::Error {
     )
 }
 
-/// Opens the text of both languages at `text`.
+/// Opens the text of both languages at `text`, which may have what cleaning repairs.
 ///
 /// # Errors
 /// A file is missing.
@@ -244,7 +245,7 @@ pub(super) fn open(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<Corpus>
         tgt: Some(tgt.to_owned()),
         ..DataConfig::default()
     };
-    Ok(Corpus::open(&config, Content::PAIRS, Split::Train)?)
+    Ok(Corpus::open(&config, Content::PAIRS, Split::Train)?.for_cleaning())
 }
 
 /// Counts the pairs of a text.
@@ -279,8 +280,9 @@ fn sum(corpus: &Corpus) -> anyhow::Result<u64> {
 /// under temporary names. A process that is killed while these are renamed leaves a record of both
 /// splits, by which the next one splits again.
 ///
-/// A pair is only taken if no other pair has its source or its target, whatever their case and
-/// spaces, so that nothing of these sets is trained on.
+/// A pair is only taken if cleaning leaves it as it is, so that models are not tested on noise, and if no
+/// other pair has its source or its target, whatever their case and spaces, so that nothing of these sets
+/// is trained on.
 ///
 /// # Errors
 /// The text cannot be read, or is too small; a file cannot be written.
@@ -351,7 +353,7 @@ fn write_sets(
     Ok(sets.into_iter().flatten().collect())
 }
 
-/// Chooses the pairs of each of `sets` sets; returns their lines, counted from 0.
+/// Chooses the pairs of each of `sets` sets, as [`split_off`] says; returns their lines, counted from 0.
 fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> {
     let mut counts: HashMap<u64, u32> = HashMap::new();
     let mut pairs = 0;
@@ -367,13 +369,14 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
         "the training text has {pairs} pairs, too few to split sets off it: {} are needed",
         FEWEST * PART
     );
+    let cleaning = look(corpus, &[])?;
+    let filtered = cleaning.by_all_filters();
     let mut candidates = Vec::new();
-    for (line, pair) in corpus.pairs().enumerate() {
+    for (line, pair) in corpus.pairs().take(pairs).enumerate() {
         let pair = pair?;
-        let usable =
-            !pair.src.trim().is_empty() && !pair.tgt.trim().is_empty() && pair.src != pair.tgt;
+        let is_right = filtered.leaves_unchanged(line as u64, &pair) && pair.src != pair.tgt;
         // A sentence that another pair has, too, would be tested on after it was trained on.
-        if usable && keys(&pair).iter().all(|key| counts[key] == 1) {
+        if is_right && keys(&pair).iter().all(|key| counts.get(key) == Some(&1)) {
             candidates.push((mix(&[SEED, line as u64]), line));
         }
     }
@@ -383,7 +386,7 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
     let each = size.min(candidates.len() / (2 * sets));
     ensure!(
         each >= FEWEST,
-        "only {} of {pairs} pairs have sentences that no other pair has, too few to split sets off",
+        "only {} of {pairs} pairs need no cleaning and have sentences that no other pair has, too few to split sets off",
         candidates.len()
     );
     let chosen = candidates.chunks(each).take(sets);

@@ -14,6 +14,8 @@ const SIGNIFICANT: f64 = 0.05;
 
 /// The score below which a model has learned too little to say anything of its text.
 const LEAST_BLEU: f64 = 1.0;
+/// The score below which a model has learned too little to say much of its text.
+const FEW_BLEU: f64 = 8.0;
 
 /// What all trainings showed.
 #[derive(Serialize)]
@@ -147,10 +149,19 @@ pub(super) fn print(out: &mut impl Write, proof: &Proof) -> io::Result<()> {
             "{name:<20} {pairs:>10} {mean_bleu:>7.2} {gain:>+12.2} {p_value:>7.3}"
         )?;
     }
-    if proof.texts.iter().all(|text| text.mean_bleu < LEAST_BLEU) {
+    let best = proof.texts.iter().map(|text| text.mean_bleu);
+    let best = best.fold(0.0, f64::max);
+    if best < FEW_BLEU {
+        let amount = if best < LEAST_BLEU {
+            "nothing"
+        } else {
+            "little"
+        };
         writeln!(
             out,
-            "\nmodels that have learned so little say nothing of a text: give more `--steps`"
+            "\nmodels that have learned so little say {amount} of a text: give more `--steps`, or settings \
+             with which a short training learns more, such as `--set model.norm=pre --set model.dropout=0.1 \
+             --set train.lr=2e-3`"
         )?;
     }
     for outcome in others {
@@ -256,6 +267,27 @@ mod tests {
         let mut printed = Vec::new();
         print(&mut printed, &proof).expect("it can be written");
         let printed = String::from_utf8(printed).expect("it is UTF-8");
-        assert!(printed.contains("have learned so little"), "{printed}");
+        assert!(
+            printed.contains("have learned so little say nothing"),
+            "{printed}"
+        );
+    }
+
+    #[test]
+    fn models_that_have_learned_little_say_little() {
+        let (learned, printed) = proof([40, 40], [40, 40]);
+        assert!(learned.texts.iter().all(|text| text.mean_bleu > FEW_BLEU));
+        assert!(!printed.contains("have learned so little"), "{printed}");
+        let (mut little, _) = proof([40, 40], [40, 40]);
+        for text in &mut little.texts {
+            text.mean_bleu = FEW_BLEU - 1.0;
+        }
+        let mut printed = Vec::new();
+        print(&mut printed, &little).expect("it can be written");
+        let printed = String::from_utf8(printed).expect("it is UTF-8");
+        assert!(
+            printed.contains("have learned so little say little"),
+            "{printed}"
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use polyglow_data::file::NewFile;
+use polyglow_data::raw_bytes::original_bytes;
 use sha2::{Digest, Sha256};
 
 use super::record::hexadecimal;
@@ -38,9 +39,9 @@ impl Output {
         })
     }
 
-    /// Writes a line.
+    /// Writes a line, with the bytes that it was read from.
     pub(super) fn write(&mut self, line: &str) -> anyhow::Result<()> {
-        self.buffer.extend_from_slice(line.as_bytes());
+        self.buffer.extend_from_slice(&original_bytes(line));
         self.buffer.push(b'\n');
         if self.buffer.len() >= BUFFER {
             self.flush()
