@@ -62,7 +62,7 @@ pub use symmetrization::Symmetrization;
 /// The most chains in a direction: the mean of more would not fit into 16 bits.
 const MOST_CHAINS: usize = 100;
 
-/// What decides the result, with the text.
+/// The options that, with the text, decide the result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AlignOptions {
     /// Chains in each direction, 1 to 100; default 3.

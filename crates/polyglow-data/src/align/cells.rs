@@ -77,7 +77,7 @@ impl Cells {
 /// A target word, as a source word has met it.
 #[derive(Clone, Copy, Default)]
 struct Met {
-    /// How often they occur together.
+    /// The number of times that they occur together.
     times: u32,
     /// Their counter, once they have one.
     counter: u32,

@@ -1,4 +1,4 @@
-//! How often words are linked, and the probabilities of words that follow.
+//! Counts of linked words, and the probabilities of words that follow from them.
 
 use super::bitext::Side;
 use super::cells::ALONE;
@@ -7,7 +7,7 @@ use super::cells::ALONE;
 /// few of them (Östling and Tiedemann, 2016, section 2).
 const WORD_PRIOR: f32 = 0.001;
 
-/// How often words are linked: `n(e, f)`, `n(e)` and the same of the null word. A link that is
+/// Counts of linked words: `n(e, f)`, `n(e)` and the same of the null word. A link that is
 /// drawn anew is taken out before, so the counts are those of all others.
 pub(super) struct WordCounts {
     /// `n(e, f)`, by the counters of the cells; whole numbers, which are exact up to 2^24.

@@ -1,6 +1,6 @@
 //! Drawing the links of one pair: the loop in which an alignment spends its time.
 //!
-//! What a condition is drawn in proportion to has a factor that depends on the word that is drawn,
+//! The unnormalized probability of a condition has a factor that depends on the word that is drawn,
 //! `n(e, f) + 0.001`, which is read at random from memory; two that depend on its neighbors, which
 //! are read upwards from a table; and the rest, `(1 - p0) F(e, n + 1) / F(e, n) / (n(e) + 0.001
 //! V)`, which is kept for each condition, as it changes for those two alone that a word leaves and
@@ -15,7 +15,7 @@ use crate::random::Random;
 /// Sums of weights that are added at once.
 const LANES: usize = 8;
 
-/// What the links of one pair are drawn with.
+/// The tables and buffers with which the links of one pair are drawn.
 pub(super) struct Draw<'a> {
     pub(super) pair: &'a DirectedPair<'a>,
     /// The prior probability of a word without a link.
@@ -37,7 +37,7 @@ pub(super) struct Scratch {
     behind: Vec<isize>,
     /// The factor of each condition that does not depend on the word that is drawn.
     factors: Vec<f32>,
-    /// What each condition is drawn in proportion to, and zeros up to a multiple of [`LANES`].
+    /// The unnormalized probability of each condition, and zeros up to a multiple of [`LANES`].
     weights: Vec<f32>,
 }
 

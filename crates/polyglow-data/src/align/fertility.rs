@@ -1,4 +1,4 @@
-//! How many words each word generates (Brown et al., 1993).
+//! Fertility: the number of words that each word generates (Brown et al., 1993).
 
 use super::chain::NULL;
 
@@ -6,10 +6,10 @@ use super::chain::NULL;
 const HIGHEST: usize = 7;
 /// Fertilities that are told apart.
 const FERTILITIES: usize = HIGHEST + 1;
-/// What is added to the count of each fertility.
+/// Smoothing: added to the count of each fertility.
 const PRIOR: f32 = 0.5;
 
-/// How much more probable a condition is with one link more: `F(e, n + 1) / F(e, n)`, by the
+/// The factor on the probability of a condition for one link more: `F(e, n + 1) / F(e, n)`, by the
 /// number of its other links.
 pub(super) struct Fertilities {
     /// The ratios of each condition, one after the other.

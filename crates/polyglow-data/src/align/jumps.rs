@@ -6,7 +6,7 @@ use super::chain::NULL;
 
 /// The longest jump that is told apart from longer ones.
 const LONGEST: isize = 50;
-/// What is added to the count of each jump.
+/// Smoothing: added to the count of each jump.
 const PRIOR: f32 = 0.5;
 /// The index of jump 0 in the tables, which have room for a jump over a whole sentence.
 const CENTER: isize = MAX_WORDS as isize + 1;

@@ -36,7 +36,7 @@ pub struct SavedChains {
     key: [u8; HASH_BYTES],
 }
 
-/// What a thread has done.
+/// A finished part of the work of a thread.
 enum Done {
     Restored(u64),
     Iteration,
@@ -48,12 +48,12 @@ enum Halt {
     Failed(DataError),
 }
 
-/// How far an alignment has come, in iterations of all its chains.
+/// The progress of an alignment, in iterations of all its chains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AlignProgress {
     /// Iterations that are done.
     pub done: u64,
-    /// Those of them that were read from saved states.
+    /// The iterations among them that were read from saved states.
     pub restored: u64,
     /// All iterations.
     pub all: u64,

@@ -1,4 +1,4 @@
-//! How many iterations a chain makes of which model.
+//! The number of iterations of each model in a chain.
 
 /// The model of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,11 @@
-//! How well links agree with those of people (Och and Ney, 2003).
+//! The agreement of links with those of annotators (Och and Ney, 2003).
 
 use std::collections::HashSet;
 
 use crate::alignment::{GoldLinks, Link};
 
-/// What is counted over all pairs: `A` are the links that are scored, `S` the sure ones of people,
-/// `P` the possible ones, of which the sure ones are a part.
+/// Counts over all pairs: `A` are the links that are scored, `S` the sure links of annotators, `P`
+/// their possible links, of which the sure ones are a part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     links: usize,

@@ -5,15 +5,15 @@ use crate::alignment::Link;
 /// Which links a pair gets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Symmetrization {
-    /// Those whose mean probability in both directions is higher than the threshold.
+    /// The links whose mean probability in both directions is higher than the threshold.
     Posterior {
         /// Between 0 and 1: 0.35 for the lowest error rate, 0.5 for links that are right.
         threshold: f64,
     },
-    /// Those of both directions, and then those of one that stand beside them and link a free word,
-    /// or whose words are both free (Koehn, Och and Marcu, 2003; as Moses has it).
+    /// The links of both directions, and then those of one that are adjacent to them and link a
+    /// free word, or whose words are both free (Koehn, Och and Marcu, 2003; as Moses has it).
     GrowDiagFinalAnd,
-    /// Those of both directions.
+    /// The links of both directions.
     Intersection,
 }
 

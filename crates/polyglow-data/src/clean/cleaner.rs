@@ -43,7 +43,7 @@ pub struct Cleaner {
 struct Template {
     /// The number of the first of them.
     first: u64,
-    /// How many there are.
+    /// The number of these pairs.
     count: u8,
 }
 

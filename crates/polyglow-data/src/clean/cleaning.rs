@@ -1,7 +1,7 @@
 //! Says of every pair of a corpus whether it stays, in three readings of it.
 //!
-//! Of each pair eight bytes are kept between readings, and a hash of those that stay; of the corpus a
-//! sample, from which languages and translations are learned.
+//! Memory holds eight bytes of each pair between readings, a hash of each pair that stays, and a
+//! sample of the corpus, from which languages and translations are learned.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -36,7 +36,7 @@ pub enum Reading {
     Meanings,
 }
 
-/// What becomes of each pair of a corpus.
+/// The decision on each pair of a corpus, and all that was learned to reach it.
 pub struct Cleaning {
     pub(super) cleaner: Cleaner,
     pub(super) fates: Vec<Fate>,
@@ -45,12 +45,13 @@ pub struct Cleaning {
     /// The languages of foreign sides, to which [`Fate::language`] is an index.
     pub(super) languages: Vec<&'static str>,
     pub(super) estimates: BTreeMap<&'static str, f64>,
-    /// What could not be looked at, by the group of filters that would: there is too little text to learn
-    /// from.
+    /// The groups of filters that had too little text to learn from, each with a sentence that says
+    /// so.
     pub(super) gaps: Vec<(FilterGroup, String)>,
-    /// What was learned of the languages of both sides; `None` of too few pairs.
+    /// Language models of both sides; `None` if there are too few pairs.
     pub(super) own_languages: Option<OwnLanguages>,
-    /// What was learned of what sides say; `None` of too few pairs.
+    /// Word tables and classifiers of misaligned, cut and joined pairs; `None` if there are too few
+    /// pairs.
     pub(super) lexical: Option<Lexical>,
 }
 
@@ -59,11 +60,11 @@ pub struct Cleaning {
 pub struct ScoreLimit {
     /// The lowest score that stays.
     pub lowest: f32,
-    /// How many pairs stay beyond the share that was asked for, because they have that score, too.
+    /// The number of pairs beyond the requested share that stay because they have that score, too.
     pub num_tied: usize,
 }
 
-/// What becomes of a pair.
+/// The decision on a pair.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fate {
     /// Whether its sides stand on the wrong sides.

@@ -20,7 +20,7 @@ use crate::pair::Pair;
 pub struct Cleaned {
     /// The pair as it stays.
     pub pair: Pair,
-    /// What was repaired.
+    /// The repairs that were made.
     pub repairs: Repairs,
     /// Whether its sides stood on the wrong sides.
     pub is_swapped: bool,
@@ -28,7 +28,7 @@ pub struct Cleaned {
     pub removed: Option<Reason>,
 }
 
-/// What becomes of a pair, and what decided it.
+/// The decision on a pair, with the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The pair.
@@ -46,15 +46,15 @@ pub struct Explanation {
     /// The languages of the source and the target, once repaired; `None` if nothing was learned of
     /// languages, or a side has no letters.
     pub guesses: [Option<Guess>; 2],
-    /// How far the pair is above the limit of each kind of noise: below 0 it is removed. Empty if
-    /// nothing was learned of what sides say, or a side has no words.
+    /// The score of the pair minus the limit, for each kind of noise: below 0 it is removed. Empty
+    /// if nothing was learned of what sides say, or a side has no words.
     pub margins: Vec<(&'static str, f64)>,
     /// The words of the source and of the target, once repaired, that have no partner on the other side by
     /// what was learned from the text.
     pub without_partner: [Vec<String>; 2],
 }
 
-/// What becomes of the pairs of a corpus, by all filters or without those of some groups.
+/// The decisions on the pairs of a corpus, by all filters or without those of some groups.
 pub struct Filtered<'a> {
     cleaning: &'a Cleaning,
     left_out: BTreeSet<FilterGroup>,
@@ -76,7 +76,7 @@ impl<'a> Filtered<'a> {
         self.cleaning
     }
 
-    /// What becomes of a pair without the filters that are left out.
+    /// Returns the decision on a pair without the filters that are left out.
     fn fate(&self, index: u64) -> Fate {
         let fate = self.cleaning.fates[index as usize];
         Fate {
@@ -86,7 +86,7 @@ impl<'a> Filtered<'a> {
         }
     }
 
-    /// Returns what becomes of a pair of the corpus, by its number from 0.
+    /// Returns a pair of the corpus, by its number from 0, as it is after cleaning.
     pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
         let (mut cleaned, repairs) = if self.left_out.contains(&FilterGroup::Repairs) {
             self.cleaning.cleaner.readable(pair)
@@ -109,7 +109,8 @@ impl<'a> Filtered<'a> {
         cleaned.removed.is_none() && !cleaned.is_swapped && !cleaned.repairs.any()
     }
 
-    /// Returns what becomes of a pair of the corpus, by its number from 0, with what decided it.
+    /// Returns the decision on a pair of the corpus, by its number from 0, with the evidence for
+    /// it.
     pub fn explain(&self, index: u64, pair: &Pair) -> Explanation {
         let cleaned = self.cleaned(index, pair);
         let Cleaning { cleaner: all, .. } = self.cleaning;
@@ -169,8 +170,8 @@ impl<'a> Filtered<'a> {
         })
     }
 
-    /// Returns how many pairs stay and are removed. Repairs are not counted, which are made when a pair
-    /// is read: see [`CleanReport::count_repairs`].
+    /// Returns the counts of pairs that stay and that are removed. Repairs are not counted, which
+    /// are made when a pair is read: see [`CleanReport::count_repairs`].
     pub fn report(&self) -> CleanReport {
         let mut report = CleanReport {
             pairs: self.cleaning.fates.len() as u64,

@@ -36,7 +36,7 @@ pub struct Finding {
     pub share: f64,
     /// The property that they have in common, to follow `12 pairs`.
     pub what: &'static str,
-    /// How training and scoring treat them.
+    /// The treatment of these pairs in training and scoring, in words.
     pub fate: &'static str,
     /// The advice to the user.
     pub advice: &'static str,

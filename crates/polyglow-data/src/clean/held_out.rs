@@ -39,7 +39,7 @@ pub struct HeldOut {
 struct HeldOutSide {
     /// The first sentence of each normal form, by its hash.
     forms: HashMap<u64, u32>,
-    /// How many n-grams each sentence has.
+    /// The number of n-grams of each sentence.
     sentences: Vec<usize>,
     /// The sentences that have an n-gram.
     by_ngram: HashMap<u64, Vec<u32>>,

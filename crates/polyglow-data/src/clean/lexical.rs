@@ -82,7 +82,7 @@ pub struct Lexical {
     model: Model,
 }
 
-/// What is learned in a round.
+/// The word tables and heads that one round learns.
 struct Model {
     /// For each fold of the pairs the tables that were learned from the others: see [`fold`].
     folds: Vec<Fold>,
@@ -90,7 +90,7 @@ struct Model {
     heads: Vec<Head>,
 }
 
-/// What tells one kind of noise.
+/// A classifier for one kind of noise, with its threshold.
 struct Head {
     kind: Kind,
     regression: Regression,
@@ -153,7 +153,7 @@ impl Head {
         }
     }
 
-    /// How far a pair is above the threshold.
+    /// Returns the score of a pair minus the threshold: below 0 it is noise.
     fn margin(&self, features: &Features) -> f64 {
         self.regression.score(features) - self.threshold.score
     }
@@ -388,8 +388,9 @@ fn reason(kind: Kind) -> Reason {
     }
 }
 
-/// What a head may lose. Cut and joined pairs are easy to tell, so that their budget is small. They
-/// are few, so that up to twice as many pairs at a score as the decoys predict are taken for noise.
+/// The budget of right pairs that a head may lose. Cut and joined pairs are easy to tell, so that
+/// their budget is small. They are few, so that up to twice as many pairs at a score as the decoys
+/// predict are taken for noise.
 fn budget(kind: Kind) -> Budget {
     match kind {
         Kind::Misaligned => Budget {

@@ -24,7 +24,7 @@ use crate::pair::Pair;
 pub(super) const FEW_PAIRS: usize = 100;
 /// Sentences of a side from which its model is learned.
 const LEARNED: usize = 12_000;
-/// What scores are divided by.
+/// The temperature by which scores are divided.
 const TEMPERATURE: f32 = 8.0;
 /// Rounds in which languages are learned.
 const ROUNDS: usize = 5;
@@ -60,7 +60,7 @@ struct OwnLanguage {
     own: Vec<usize>,
 }
 
-/// What the languages of a pair say about it.
+/// The verdict on a pair by the languages of its sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgment {
     /// Each side is in its own language.

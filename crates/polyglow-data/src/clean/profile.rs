@@ -1,5 +1,5 @@
-//! What is usual on one side of a corpus, learned from the text itself: rules draw their limits
-//! from it, and not from a table of languages.
+//! The usual scripts and blanks of one side of a corpus, learned from the text itself: rules draw
+//! their limits from it, and not from a table of languages.
 
 use std::collections::BTreeSet;
 

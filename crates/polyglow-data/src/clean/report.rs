@@ -10,24 +10,25 @@ use crate::error::DataError;
 /// The least estimated share that is shown.
 const LEAST_SHOWN: f64 = 5e-4;
 
-/// How many pairs were changed and removed.
+/// Counts of the pairs that were changed and removed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CleanReport {
     /// Pairs that were looked at.
     pub pairs: u64,
     /// Pairs that stay.
     pub kept: u64,
-    /// What was not looked at, because there is too little text to learn from; a sentence each.
+    /// A sentence for each group of filters that had too little text to learn from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
     /// Pairs that stay and were repaired, by repair; one may have needed several.
     pub repaired: BTreeMap<&'static str, u64>,
     /// Pairs that are removed, by the key of the first reason.
     pub removed: BTreeMap<&'static str, u64>,
-    /// Those among them that no filter of another [`FilterGroup`](crate::config::FilterGroup) would
-    /// remove. Duplicates are only looked for among pairs that no rule and no held-out set removes.
+    /// Counts of the removed pairs that no filter of another
+    /// [`FilterGroup`](crate::config::FilterGroup) would remove. Duplicates are only looked for
+    /// among pairs that no rule and no held-out set removes.
     pub removed_by_one_group: BTreeMap<&'static str, u64>,
-    /// Of those that are removed because of their language, how many sides are in which.
+    /// Counts of the foreign sides among pairs that are removed for their language, by language.
     pub languages: BTreeMap<&'static str, u64>,
     /// The estimated share of the pairs, after the second reading, that are misaligned, cut or
     /// joined, by the key of the reason; empty if there are too few pairs to say.

@@ -6,7 +6,7 @@ use crate::random::mix;
 
 /// The most pairs of a sample.
 const SIZE: usize = 200_000;
-/// What the keys of samples are made of, beside the numbers of the pairs.
+/// The seed from which, with the numbers of the pairs, the keys of samples are made.
 const SEED: u64 = 0x636c_6561_6e00;
 
 /// A sample of pairs that are offered one after the other: those with the lowest keys, which are

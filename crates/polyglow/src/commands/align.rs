@@ -72,7 +72,7 @@ fn chains() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=100)
 }
 
-/// How two directions become one.
+/// The symmetrization of two directions.
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Method {
     /// Links whose mean probability is above the threshold
@@ -274,7 +274,7 @@ fn describe(progress: AlignProgress, pace: &Pace, pairs: usize) -> String {
     format!("aligning {pairs} pairs: {percent} %, {rate:.0} pairs a second, {left} left")
 }
 
-/// What was written.
+/// Counts of the written links.
 #[derive(Default)]
 struct Summary {
     links: usize,

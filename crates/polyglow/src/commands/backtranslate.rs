@@ -28,7 +28,7 @@ use crate::failure::{STOPPED, usage, with_hint};
 
 /// The tag that the hint at the end proposes.
 const TAG: &str = "<bt>";
-/// What the name of the table of translations begins with.
+/// The prefix of the name of the table of translations.
 const TABLE: &str = "translations";
 /// The characters of the hash that follows.
 const HASH_LEN: usize = 8;
@@ -66,7 +66,7 @@ pub(crate) struct BacktranslateArgs {
     no_clean: bool,
 }
 
-/// How translations are chosen.
+/// The search that chooses translations.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Method {
     Beam,

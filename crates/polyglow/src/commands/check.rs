@@ -63,10 +63,10 @@ struct Report<'a> {
     config: &'a Path,
     #[serde(flatten)]
     inspection: &'a Inspection,
-    /// What `data.clean = true` would do, which the config does not have.
+    /// The effect of `data.clean = true`, if the config does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     cleaning: Option<&'a clean::Report>,
-    /// What `--hours` asks for.
+    /// The proposal for `--hours`.
     #[serde(skip_serializing_if = "Option::is_none")]
     proposal: Option<&'a Proposal>,
 }

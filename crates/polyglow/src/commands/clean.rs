@@ -296,7 +296,7 @@ pub(super) fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Clean
 /// Shows how far the readings of a text are.
 ///
 /// # Errors
-/// Those of `read`.
+/// Any error of `read`.
 fn show_progress(
     read: impl FnOnce(&mut dyn FnMut(Reading, u64)) -> Result<Cleaning, DataError>,
 ) -> anyhow::Result<Cleaning> {

@@ -30,9 +30,9 @@ const PRIOR_LETTERS: f64 = 2000.0;
 /// The least and the largest weight of the prior, as a share of a language's text.
 const LEAST_PRIOR: f64 = 0.005;
 const MOST_PRIOR: f64 = 0.2;
-/// What the prior gives to every n-gram, so that a rare one of a single language says little.
+/// The prior probability of every n-gram, so that a rare one of a single language is weak evidence.
 const UNKNOWN: f64 = 3e-4;
-/// How often a word counts. Its n-grams, which overlap, count once each.
+/// The weight of a word. Its n-grams, which overlap, have the weight 1 each.
 const WORD_WEIGHT: f32 = 4.0;
 /// The n-grams of an order that are kept of a language, the most frequent ones.
 const KEPT: usize = 10_000;

@@ -7,11 +7,12 @@ use crate::random::Random;
 
 /// Words, or characters of a script without blanks, of both sides before one of them is cut.
 const CUT_WORDS: usize = 5;
-/// How far away, in pairs of a fold of the sample, the target of a pair that stands nearby is taken
-/// from. In text of a million pairs, of which the sample has every fifth, that is up to 500 lines.
+/// The largest distance, in pairs of a fold of the sample, from which the target of a pair
+/// misaligned nearby is taken. In text of a million pairs, of which the sample has every fifth,
+/// that is up to 500 lines.
 const NEARBY: usize = 20;
 
-/// What is wrong with a pair.
+/// A kind of noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The target belongs to another source.

@@ -1,4 +1,4 @@
-//! What is measured of a pair, from which heads learn what a translation looks like.
+//! The features of a pair, from which heads learn to tell translations from noise.
 
 use super::surface::Surface;
 use super::table::{Table, Words};
@@ -16,7 +16,7 @@ const MOST_DEVIATION: f64 = 8.0;
 const BINS: usize = 31;
 /// Pairs from which the usual length of a bin is learned.
 const FEW: usize = 200;
-/// What is added to spreads, so that none is 0.
+/// A constant that is added to spreads, so that none is 0.
 const LEAST_SPREAD: f64 = 0.02;
 /// The standard deviation of a normal distribution, in medians of absolute deviations.
 const NORMAL: f64 = 1.4826;
@@ -45,8 +45,8 @@ impl Side {
     }
 }
 
-/// What is known of the words of one fold of the pairs, learned from the other folds: a table that
-/// has seen a pair would explain it by itself.
+/// Word tables for one fold of the pairs, learned from the other folds: a table that has seen a
+/// pair would explain it by itself.
 pub(super) struct Fold {
     tables: [Table; 2],
 }
@@ -101,7 +101,7 @@ impl Fold {
     }
 }
 
-/// How long translations usually are: the median and spread of ln((target + 2) / (source + 2)), in
+/// The usual length of translations: the median and spread of ln((target + 2) / (source + 2)), in
 /// words, by the length of the source.
 pub(super) struct Lengths {
     bins: Vec<(f64, f64)>,

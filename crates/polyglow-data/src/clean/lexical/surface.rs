@@ -1,4 +1,4 @@
-//! What signs and numbers say about a pair, without any word.
+//! Features of a pair from its marks and numbers, without any word.
 
 use std::collections::BTreeMap;
 

@@ -14,16 +14,16 @@ use super::vocabulary::UNKNOWN;
 
 /// Rounds of the EM algorithm.
 const ROUNDS: usize = 6;
-/// What is added to the count of a conditioning word.
+/// Smoothing: added to the count of a conditioning word.
 const SHRINKAGE: f64 = 0.5;
-/// What is added to the count of a word that stands beside nothing, and of any word in a text.
+/// Smoothing: added to the count of a word under the null word, and of any word in a text.
 const NULL_SMOOTHING: f64 = 0.01;
 const SMOOTHING: f64 = 0.1;
 /// The weight of the probability of a word in any text, against that beside the words of the other
 /// side.
 const BACKGROUND: f64 = 0.1;
-/// How often a word must have been seen to say half of what a frequent one says. A rare word looks
-/// explained by frequent ones by chance.
+/// The count at which the evidence of a word has half the weight of a frequent one. A rare word
+/// looks explained by frequent ones by chance.
 const HALF_WEIGHT_COUNT: f64 = 2.0;
 /// The bounds of the evidence of a word, a logarithm.
 const EVIDENCE: (f64, f64) = (-3.0, 6.0);
@@ -47,7 +47,7 @@ pub(super) struct Table {
     weights: Vec<f64>,
 }
 
-/// What the words of one side say about those of the other.
+/// The evidence that the words of one side are about those of the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
     /// The mean of how much more probable, as a logarithm, words are beside the other side than in any
@@ -62,9 +62,9 @@ pub(super) struct Evidence {
     pub(super) num_known: usize,
 }
 
-/// What the words of one side say about a word of the other.
+/// The evidence of the words of one side about a word of the other.
 struct WordEvidence {
-    /// How much more probable, as a logarithm, it is there than in any text.
+    /// The logarithm of its probability given these words over its probability in any text.
     log_ratio: f64,
     /// Whether one of them explains it.
     is_covered: bool,

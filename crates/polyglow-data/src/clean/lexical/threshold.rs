@@ -37,14 +37,14 @@ const SMALL_SHARE: f64 = 0.002;
 /// Rounds of coordinate descent to these shares.
 const ROUNDS: usize = 500;
 
-/// What may be lost.
+/// The limits on the loss of right pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Budget {
     /// The share of the text.
     pub(super) loss: f64,
     /// The least share of noise among what is removed.
     pub(super) precision: f64,
-    /// How many times denser the noise of the text may be at a score than that of the decoys, for
+    /// The largest ratio of the density of the text's noise at a score to that of the decoys, for
     /// all that differs between them. Right pairs within that are not counted as lost.
     pub(super) mismatch: f64,
     /// The largest share of the decoys that may score below a threshold. The highest decoys score
@@ -136,7 +136,7 @@ fn points(decoys: &[Vec<f64>], text: &[f64]) -> Vec<Point> {
     scores.into_iter().map(point).collect()
 }
 
-/// What is below a score.
+/// The pairs below a score.
 struct Point {
     score: f64,
     /// `[method]`: the share of the decoys.

@@ -6,7 +6,7 @@ const LONGEST: usize = 8;
 /// The sequence of words that is repeated most often in a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Repeats {
-    /// How many times it stands in a row; 1 if nothing is repeated.
+    /// The number of copies in a row; 1 if nothing is repeated.
     times: usize,
     /// The words that all of them are.
     covered: usize,

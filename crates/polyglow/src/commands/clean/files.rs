@@ -14,7 +14,7 @@ use polyglow_view::cleaning::render;
 use super::Report;
 use super::mark::{Mark, clear_unfinished, remove_from};
 
-/// What the names of files of pairs that stay begin with.
+/// The prefix of the names of files of pairs that stay.
 pub(super) const STEM: &str = "train";
 /// The file of the pairs that do not.
 const REMOVED: &str = "removed.tsv";
@@ -30,7 +30,7 @@ pub(in crate::commands) struct CleanFiles {
     mark: Option<Mark>,
 }
 
-/// What pairs that stay are written to: the languages of their sides, and the form of the files.
+/// The languages of the sides and the form of the files to which pairs that stay are written.
 pub(in crate::commands) struct Form<'a> {
     pub(in crate::commands) languages: &'a [String; 2],
     pub(in crate::commands) format: PairFormat,

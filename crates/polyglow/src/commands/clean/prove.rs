@@ -38,10 +38,10 @@ use trainings::steps_in;
 
 /// The file that says of what a directory is a proof.
 const SETTINGS: &str = "proof.toml";
-/// What its first line begins with.
+/// The prefix of its first line.
 const STEPS: &str = "# steps of each training: ";
 
-/// How a proof is made.
+/// The options of a proof.
 #[derive(Args)]
 pub(super) struct ProveArgs {
     /// Train with and without each group of filters, in `--out`, and say what each is worth in BLEU
@@ -76,7 +76,7 @@ pub(super) struct ProveArgs {
     texts: Vec<String>,
 }
 
-/// What a proof is made of, which is known before anything is computed.
+/// All that a proof needs and that is known before anything is computed.
 pub(super) struct Preparation<'a> {
     args: &'a ProveArgs,
     dir: &'a Path,
@@ -293,7 +293,7 @@ fn open_proof(
 
 /// All that a proof depends on. A proof is continued with the same settings alone.
 struct Settings<'a> {
-    /// What was chosen, by name.
+    /// The options of the user, by name.
     values: Vec<(&'static str, String)>,
     /// The hashes of texts, by what they are.
     contents: Vec<(&'static str, String)>,

@@ -1,4 +1,4 @@
-//! What cleaning a text did: counts, some pairs of each reason, and what is printed of them.
+//! The report of a cleaning: counts, some pairs of each reason, and how they are printed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ const SAMPLES: usize = 20;
 /// Samples of each reason that are printed.
 const PRINTED: usize = 3;
 
-/// What was done, and examples of it.
+/// The counts of a cleaning, and examples.
 #[derive(Serialize)]
 pub(crate) struct Report {
     #[serde(flatten)]

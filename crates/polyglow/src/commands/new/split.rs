@@ -37,7 +37,7 @@ const SEED: u64 = 1;
 /// corrected since is made anew, unless one of its files was edited.
 ///
 /// # Errors
-/// What is in the folder belongs to another text, or was not split off (exit code 2); as
+/// The folder has files that belong to another text, or were not split off (exit code 2); as
 /// [`split_off`].
 pub(super) fn provide(
     text: &Path,

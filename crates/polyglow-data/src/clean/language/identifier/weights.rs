@@ -1,4 +1,4 @@
-//! What each n-gram says about each language.
+//! The weight of each n-gram for each language.
 //!
 //! A sentence has hundreds of n-grams, and their weights lie anywhere in tens of megabytes. So the
 //! table is as dense as it can be, common n-grams stand side by side, and those of a sentence are

@@ -1,4 +1,4 @@
-//! What trainings with and without each group of filters showed.
+//! The results of trainings with and without each group of filters.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const LEAST_BLEU: f64 = 1.0;
 /// The score below which a model has learned too little to say much of its text.
 const FEW_BLEU: f64 = 8.0;
 
-/// What all trainings showed.
+/// The results of all trainings.
 #[derive(Serialize)]
 pub(super) struct Proof {
     pub(super) steps: u64,
@@ -28,7 +28,7 @@ pub(super) struct Proof {
     pub(super) texts: Vec<Outcome>,
 }
 
-/// What the trainings on one text showed.
+/// The results of the trainings on one text.
 #[derive(Serialize)]
 pub(super) struct Outcome {
     name: String,
@@ -40,7 +40,7 @@ pub(super) struct Outcome {
     /// BLEU on the validation set, for each seed.
     bleu: Vec<f64>,
     mean_bleu: f64,
-    /// How much better the cleaned text is, in BLEU; 0 for itself.
+    /// BLEU of the cleaned text minus that of this one; 0 for itself.
     gain: f64,
     /// The probability of a difference at least this great if both texts were as good: by which
     /// sentences the validation set has, not by which seeds there were. 1 for the cleaned text.

@@ -24,12 +24,12 @@ const MIN_CHANGED_SHARE: f64 = 0.005;
 const CLEANED: &str = "cleaned";
 /// The name of the text that nothing has cleaned.
 const AS_IT_WAS: &str = "as-it-was";
-/// What the names of texts begin with that a group of filters has not touched.
+/// The prefix of the names of texts that a group of filters has not touched.
 pub(super) const WITHOUT: &str = "without-";
 
 /// A text to train on.
 pub(super) struct TrainingText {
-    /// What it is called in reports, and its directory.
+    /// Its name in reports and that of its directory.
     pub(super) name: String,
     origin: Origin,
 }

@@ -163,7 +163,7 @@ struct SeedTraining<'a> {
 }
 
 impl SeedTraining<'_> {
-    /// What messages call it.
+    /// Returns its name in messages.
     fn title(&self) -> String {
         format!("{}, seed {}", self.text.name, self.seed)
     }
@@ -178,7 +178,7 @@ impl SeedTraining<'_> {
         self.dir().join(format!("seed-{}.txt", self.seed))
     }
 
-    /// What BLEU counts in the translations, if an earlier command has made them.
+    /// Returns the statistics of BLEU of the translations, if an earlier command has made them.
     ///
     /// # Errors
     /// They cannot be read.

@@ -1,4 +1,4 @@
-//! What a text is for, by the words of its name.
+//! The role of a text, by the words of its name.
 
 /// Words in the names of files for training, validation and testing.
 const NAMES: [(Role, &[&str]); 3] = [
