@@ -1,4 +1,4 @@
-//! Counts of linked words, and the probabilities of words that follow from them.
+//! Counts of linked words, and the probabilities that are derived from them.
 
 use super::bitext::Side;
 use super::cells::ALONE;

@@ -132,7 +132,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Computes what each condition is drawn in proportion to, and returns the same of none.
+    /// Computes the unnormalized probability of each condition, and returns the same of none.
     fn weigh(&mut self, word: usize, [before, behind]: [isize; 2]) -> f32 {
         let pair = self.pair;
         let num_conditions = pair.conditions.len();

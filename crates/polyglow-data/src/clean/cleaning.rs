@@ -275,7 +275,7 @@ impl Cleaning {
                 lexical.judge(index, &pair)
             };
             let reasons: Vec<Option<Reason>> = pairs.par_iter().enumerate().map(judge).collect();
-            for (fate, reason) in self.fates[start as usize..].iter_mut().zip(reasons) {
+            for (fate, reason) in self.fates.iter_mut().skip(start as usize).zip(reasons) {
                 fate.reasons.extend(reason);
             }
         })?;
@@ -338,12 +338,12 @@ impl Cleaning {
         Some(ScoreLimit { lowest, num_tied })
     }
 
-    /// Returns what becomes of the pairs by all filters.
+    /// Returns the decisions on the pairs by all filters.
     pub fn by_all_filters(&self) -> Filtered<'_> {
         self.without([])
     }
 
-    /// Returns what becomes of the pairs without the filters of some groups: pairs that they alone remove
+    /// Returns the decisions on the pairs without the filters of some groups: pairs that they alone remove
     /// stay, and what they change is as it was. What was learned of the text, and which pairs repeat
     /// others, is as with these filters.
     pub fn without(&self, groups: impl IntoIterator<Item = FilterGroup>) -> Filtered<'_> {

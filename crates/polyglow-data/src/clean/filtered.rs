@@ -86,7 +86,7 @@ impl<'a> Filtered<'a> {
         }
     }
 
-    /// Returns a pair of the corpus, by its number from 0, as it is after cleaning.
+    /// Returns a pair of the corpus, by its number from 0, repaired, with the decision on it.
     pub fn cleaned(&self, index: u64, pair: &Pair) -> Cleaned {
         let (mut cleaned, repairs) = if self.left_out.contains(&FilterGroup::Repairs) {
             self.cleaning.cleaner.readable(pair)
@@ -103,8 +103,12 @@ impl<'a> Filtered<'a> {
         }
     }
 
-    /// Returns whether a pair of the corpus, by its number from 0, stays as it is, but for white space.
+    /// Returns whether a pair of the corpus, by its number from 0, stays as it is, but for white space;
+    /// not for a pair that was not there when the corpus was cleaned.
     pub fn leaves_unchanged(&self, index: u64, pair: &Pair) -> bool {
+        if index >= self.cleaning.fates.len() as u64 {
+            return false;
+        }
         let cleaned = self.cleaned(index, pair);
         cleaned.removed.is_none() && !cleaned.is_swapped && !cleaned.repairs.any()
     }

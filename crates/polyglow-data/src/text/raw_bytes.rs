@@ -36,7 +36,8 @@ pub(crate) fn raw_byte(character: char) -> Option<u8> {
     u8::try_from(byte).ok().filter(|byte| !byte.is_ascii())
 }
 
-/// Returns the bytes that a text was read from.
+/// Returns a text in UTF-8, but for the bytes that characters of it stand for, which are returned as
+/// they were read.
 pub fn original_bytes(text: &str) -> Cow<'_, [u8]> {
     if !has_raw_bytes(text) {
         return Cow::Borrowed(text.as_bytes());

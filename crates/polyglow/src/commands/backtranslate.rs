@@ -66,7 +66,7 @@ pub(crate) struct BacktranslateArgs {
     no_clean: bool,
 }
 
-/// The search that chooses translations.
+/// The method by which translations are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Method {
     Beam,

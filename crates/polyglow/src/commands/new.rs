@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use polyglow_data::config::{DataConfig, TestFiles, TrainFiles};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Kind;
 use polyglow_formats::{Format, format_named};
@@ -25,7 +26,7 @@ use crate::program;
 use crate::proposal::{self, Budget, Proposal, propose_for};
 use files::{Found, Ignored, find};
 pub(super) use split::warn_of_stale;
-use split::{count, open, provide};
+use split::{count, open, open_clean, provide};
 use text::Subject;
 
 /// The folder for what is split off, in the folder of the data.
@@ -205,7 +206,14 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
         return Ok(found);
     }
     let folder = args.data.join(SPLIT);
-    provide(&found.train, [&args.src, &args.tgt], &missing, &folder)?;
+    let languages = [args.src.as_str(), args.tgt.as_str()];
+    let held_out: Vec<Corpus> = found
+        .valid
+        .iter()
+        .chain(&found.tests)
+        .map(|set| open_clean(set, languages))
+        .collect::<Result<_, _>>()?;
+    provide(&found.train, languages, &missing, &held_out, &folder)?;
     let valid = found.valid.clone().or_else(|| Some(folder.join("valid")));
     let tests = if found.tests.is_empty() {
         vec![folder.join("test")]

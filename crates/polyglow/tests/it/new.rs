@@ -208,41 +208,70 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_the_rest() {
 fn sets_are_split_off_what_cleaning_leaves_as_it_is() {
     let sandbox = Sandbox::new();
     folder(&sandbox, &[("train", "talks")]);
-    // A copy, a repair, bytes in Windows-1252: half of the text.
     let path = |file: &str| sandbox.path().join("data").join(file);
-    let sources = lines(&path("talks.en"));
-    let targets = lines(&path("talks.de")).into_iter().zip(&sources);
-    let spoiled = targets
-        .enumerate()
-        .map(|(line, (target, source))| match line % 6 {
-            0 => source.clone().into_bytes(),
-            1 => format!("<b>{target}</b>").into_bytes(),
-            2 => [b"Gr\xfc\xdfe, ", target.as_bytes()].concat(),
-            _ => target.into_bytes(),
-        });
-    let spoiled: Vec<Vec<u8>> = spoiled.collect();
-    fs::write(path("talks.de"), spoiled.join(&b'\n')).expect("it can be written");
+    let [en, de] = ["talks.en", "talks.de"].map(path);
+    let pairs = lines(&en).into_iter().zip(lines(&de)).enumerate();
+    // Two thirds of the text: what is removed, repaired, in Windows-1252, turned round.
+    let spoiled: Vec<[Vec<u8>; 2]> = pairs
+        .map(|(line, (source, target))| match line % 6 {
+            0 => [source.clone().into(), format!("{source} !").into()],
+            1 => [source.into(), format!("<b>{target}</b>").into()],
+            2 => [
+                source.into(),
+                [b"Gr\xfc\xdfe, ", target.as_bytes()].concat(),
+            ],
+            3 => [target.into(), source.into()],
+            _ => [source.into(), target.into()],
+        })
+        .collect();
+    for (side, path) in [&en, &de].into_iter().enumerate() {
+        let text: Vec<&[u8]> = spoiled.iter().map(|pair| &pair[side][..]).collect();
+        fs::write(path, text.join(&b'\n')).expect("it can be written");
+    }
     sandbox.succeed(&NEW);
     let read = |set: &str| {
-        let bytes = fs::read(path(&format!("split/{set}.de"))).expect("it is there");
-        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
-        lines.map(|line| line[..line.len() - 1].to_vec()).collect()
+        let [en, de] = ["en", "de"].map(|side| {
+            let bytes = fs::read(path(&format!("split/{set}.{side}"))).expect("it is there");
+            let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+            lines
+                .map(|line| line[..line.len() - 1].to_vec())
+                .collect::<Vec<_>>()
+        });
+        en.into_iter().zip(de).map(|(en, de)| [en, de]).collect()
     };
-    let [mut train, valid, test]: [Vec<Vec<u8>>; 3] = ["train", "valid", "test"].map(read);
-    let good: HashSet<&Vec<u8>> = (0..)
-        .zip(&spoiled)
-        .filter(|(line, _)| line % 6 > 2)
-        .map(|(_, line)| line)
+    let [mut train, valid, test]: [Vec<[Vec<u8>; 2]>; 3] = ["train", "valid", "test"].map(read);
+    let numbered = (0..).zip(&spoiled);
+    let good: HashSet<_> = numbered
+        .filter(|(line, _)| line % 6 > 3)
+        .map(|(_, pair)| pair)
         .collect();
     assert_eq!((valid.len(), test.len()), (30, 30));
-    assert!(valid.iter().chain(&test).all(|line| good.contains(line)));
+    assert!(valid.iter().chain(&test).all(|pair| good.contains(pair)));
     // The rest stays byte for byte, and is cleaned when it is trained on.
     train.extend(valid.into_iter().chain(test));
-    let sorted = |mut lines: Vec<Vec<u8>>| {
-        lines.sort();
-        lines
+    let sorted = |mut pairs: Vec<[Vec<u8>; 2]>| {
+        pairs.sort();
+        pairs
     };
     assert_eq!(sorted(train), sorted(spoiled));
+}
+
+#[test]
+fn what_is_split_off_has_no_sentence_of_a_set_that_there_is() {
+    let sandbox = Sandbox::new();
+    folder(&sandbox, &[("train", "talks")]);
+    let path = |file: &str| sandbox.path().join("data").join(file);
+    for side in ["en", "de"] {
+        let text = lines(&path(&format!("talks.{side}")));
+        let valid = text[..300].join("\n") + "\n";
+        fs::write(path(&format!("valid.{side}")), valid).expect("it can be written");
+    }
+    sandbox.succeed(&NEW);
+    let valid: HashSet<String> = lines(&path("valid.de")).into_iter().collect();
+    let test = lines(&path("split/test.de"));
+    assert_eq!(test.len(), 30);
+    assert!(test.iter().all(|line| !valid.contains(line)));
+    assert!(!path("split/valid.de").exists());
 }
 
 #[test]

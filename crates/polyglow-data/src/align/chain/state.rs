@@ -15,7 +15,7 @@ impl<'a> Chain<'a> {
     /// probabilities if there are any. All else follows from them and from the text.
     ///
     /// # Errors
-    /// Those of writing to `out`.
+    /// Any error of writing to `out`.
     pub(in crate::align) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&(self.iteration as u64).to_le_bytes())?;
         for number in self.links.iter().chain(&self.marginals) {

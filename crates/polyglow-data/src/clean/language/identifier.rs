@@ -30,7 +30,8 @@ const PRIOR_LETTERS: f64 = 2000.0;
 /// The least and the largest weight of the prior, as a share of a language's text.
 const LEAST_PRIOR: f64 = 0.005;
 const MOST_PRIOR: f64 = 0.2;
-/// The prior probability of every n-gram, so that a rare one of a single language is weak evidence.
+/// Added to the mean probability of every n-gram, which is the prior, so that a rare one of a single
+/// language is weak evidence.
 const UNKNOWN: f64 = 3e-4;
 /// The weight of a word. Its n-grams, which overlap, have the weight 1 each.
 const WORD_WEIGHT: f32 = 4.0;

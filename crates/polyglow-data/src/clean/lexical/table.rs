@@ -14,7 +14,7 @@ use super::vocabulary::UNKNOWN;
 
 /// Rounds of the EM algorithm.
 const ROUNDS: usize = 6;
-/// Smoothing: added to the count of a conditioning word.
+/// Added to the total count of a conditioning word, which lowers the probabilities of a rare one.
 const SHRINKAGE: f64 = 0.5;
 /// Smoothing: added to the count of a word under the null word, and of any word in a text.
 const NULL_SMOOTHING: f64 = 0.01;
@@ -47,7 +47,7 @@ pub(super) struct Table {
     weights: Vec<f64>,
 }
 
-/// The evidence that the words of one side are about those of the other.
+/// The evidence that the words of one side give about those of the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
     /// The mean of how much more probable, as a logarithm, words are beside the other side than in any
@@ -62,7 +62,7 @@ pub(super) struct Evidence {
     pub(super) num_known: usize,
 }
 
-/// The evidence of the words of one side about a word of the other.
+/// The evidence that the words of one side give about a word of the other.
 struct WordEvidence {
     /// The logarithm of its probability given these words over its probability in any text.
     log_ratio: f64,

@@ -44,8 +44,8 @@ pub(super) struct Budget {
     pub(super) loss: f64,
     /// The least share of noise among what is removed.
     pub(super) precision: f64,
-    /// The largest ratio of the density of the text's noise at a score to that of the decoys, for
-    /// all that differs between them. Right pairs within that are not counted as lost.
+    /// The largest ratio of the density of the text's noise at a score to that of the decoys: an
+    /// allowance for what differs between the two. Right pairs within that are not counted as lost.
     pub(super) mismatch: f64,
     /// The largest share of the decoys that may score below a threshold. The highest decoys score
     /// as right pairs do, and the estimated loss, which is fitted to the lower ones, does not count

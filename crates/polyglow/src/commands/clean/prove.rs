@@ -293,7 +293,7 @@ fn open_proof(
 
 /// All that a proof depends on. A proof is continued with the same settings alone.
 struct Settings<'a> {
-    /// The options of the user, by name.
+    /// Options and versions, by name.
     values: Vec<(&'static str, String)>,
     /// The hashes of texts, by what they are.
     contents: Vec<(&'static str, String)>,

@@ -31,7 +31,7 @@ const FEWEST: usize = 10;
 const SEED: u64 = 1;
 
 /// Makes sure that `folder` has the sets of these names and, as `train`, the rest of the text at
-/// `text`.
+/// `text`. No pair that has a sentence of `held_out`, or nearly, gets into a set.
 ///
 /// An earlier split of the same text is taken again, edited or not; that of a text that was
 /// corrected since is made anew, unless one of its files was edited.
@@ -43,6 +43,7 @@ pub(super) fn provide(
     text: &Path,
     languages: [&str; 2],
     names: &[&'static str],
+    held_out: &[Corpus],
     folder: &Path,
 ) -> anyhow::Result<()> {
     let files = file_names(languages, names);
@@ -54,7 +55,14 @@ pub(super) fn provide(
     let corpus = open(text, languages)?;
     let Some(record) = Record::read(folder)? else {
         return match there[..] {
-            [] => split_off(&corpus, languages, names, folder, Record::default()),
+            [] => split_off(
+                &corpus,
+                languages,
+                names,
+                held_out,
+                folder,
+                Record::default(),
+            ),
             [first, ..] if !is_whole => Err(not_split_off(&folder.join(first))),
             _ => take_unrecorded(&corpus, text, languages, names, folder),
         };
@@ -93,7 +101,7 @@ pub(super) fn provide(
         "because it has changed since it was split"
     };
     tracing::info!("`{}` is split again, {why}", text.display());
-    split_off(&corpus, languages, names, folder, record)
+    split_off(&corpus, languages, names, held_out, folder, record)
 }
 
 /// Warns of a config whose training text is the rest of a split, if the text that was split has
@@ -238,14 +246,22 @@ fn not_split_off(path: &Path) -> anyhow::Error {
 ///
 /// # Errors
 /// A file is missing.
-pub(super) fn open(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<Corpus> {
+pub(super) fn open(text: &Path, languages: [&str; 2]) -> anyhow::Result<Corpus> {
+    Ok(open_clean(text, languages)?.for_cleaning())
+}
+
+/// Opens the text of both languages at `text`, as it is tested on.
+///
+/// # Errors
+/// A file is missing.
+pub(super) fn open_clean(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<Corpus> {
     let config = DataConfig {
         train: Some(TrainFiles::One(text.to_owned())),
         src: Some(src.to_owned()),
         tgt: Some(tgt.to_owned()),
         ..DataConfig::default()
     };
-    Ok(Corpus::open(&config, Content::PAIRS, Split::Train)?.for_cleaning())
+    Ok(Corpus::open(&config, Content::PAIRS, Split::Train)?)
 }
 
 /// Counts the pairs of a text.
@@ -280,9 +296,9 @@ fn sum(corpus: &Corpus) -> anyhow::Result<u64> {
 /// under temporary names. A process that is killed while these are renamed leaves a record of both
 /// splits, by which the next one splits again.
 ///
-/// A pair is only taken if cleaning leaves it as it is, so that models are not tested on noise, and if no
-/// other pair has its source or its target, whatever their case and spaces, so that nothing of these sets
-/// is trained on.
+/// A pair is only taken if cleaning leaves it as it is, so that models are not tested on noise or on
+/// what they are validated on, and if no other pair has its source or its target, whatever their
+/// case and spaces, so that nothing of these sets is trained on.
 ///
 /// # Errors
 /// The text cannot be read, or is too small; a file cannot be written.
@@ -290,10 +306,12 @@ fn split_off(
     corpus: &Corpus,
     languages: [&str; 2],
     names: &[&'static str],
+    held_out: &[Corpus],
     folder: &Path,
     mut old: Record,
 ) -> anyhow::Result<()> {
-    let chosen = choose(corpus, names.len())?;
+    let text = corpus.content_hash()?;
+    let chosen = choose(corpus, held_out, names.len())?;
     fs_err::create_dir_all(folder)?;
     let mut own_files = file_names(languages, names);
     own_files.push(record::NAME.to_owned());
@@ -302,8 +320,12 @@ fn split_off(
     })
     .with_context(|| format!("cannot clear `{}`", folder.display()))?;
     let mut outputs = write_sets(corpus, languages, names, &chosen, folder)?;
+    ensure!(
+        corpus.content_hash()? == text,
+        "the text has changed while it was split: run the same command again"
+    );
     let mut new = Record {
-        text: hexadecimal(&corpus.content_hash()?),
+        text: hexadecimal(&text),
         ..Record::default()
     };
     for output in &mut outputs {
@@ -353,8 +375,13 @@ fn write_sets(
     Ok(sets.into_iter().flatten().collect())
 }
 
-/// Chooses the pairs of each of `sets` sets, as [`split_off`] says; returns their lines, counted from 0.
-fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> {
+/// Chooses the pairs of each of `sets` sets, as [`split_off`] says; returns their lines, counted
+/// from 0.
+fn choose(
+    corpus: &Corpus,
+    held_out: &[Corpus],
+    sets: usize,
+) -> anyhow::Result<Vec<BTreeSet<usize>>> {
     let mut counts: HashMap<u64, u32> = HashMap::new();
     let mut pairs = 0;
     for pair in corpus.pairs() {
@@ -369,14 +396,17 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
         "the training text has {pairs} pairs, too few to split sets off it: {} are needed",
         FEWEST * PART
     );
-    let cleaning = look(corpus, &[])?;
+    let cleaning = look(corpus, held_out)?.without_evidence();
     let filtered = cleaning.by_all_filters();
+    for gap in filtered.report().gaps {
+        tracing::info!("for the sets to split off, {gap}");
+    }
     let mut candidates = Vec::new();
     for (line, pair) in corpus.pairs().take(pairs).enumerate() {
         let pair = pair?;
-        let is_right = filtered.leaves_unchanged(line as u64, &pair) && pair.src != pair.tgt;
+        let is_clean = filtered.leaves_unchanged(line as u64, &pair) && pair.src != pair.tgt;
         // A sentence that another pair has, too, would be tested on after it was trained on.
-        if is_right && keys(&pair).iter().all(|key| counts.get(key) == Some(&1)) {
+        if is_clean && keys(&pair).iter().all(|key| counts.get(key) == Some(&1)) {
             candidates.push((mix(&[SEED, line as u64]), line));
         }
     }
@@ -386,7 +416,8 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
     let each = size.min(candidates.len() / (2 * sets));
     ensure!(
         each >= FEWEST,
-        "only {} of {pairs} pairs need no cleaning and have sentences that no other pair has, too few to split sets off",
+        "only {} of {pairs} pairs need no cleaning and have sentences that no other pair has, too few \
+         to split sets off",
         candidates.len()
     );
     let chosen = candidates.chunks(each).take(sets);
@@ -437,11 +468,11 @@ mod tests {
         };
         write_text(folder.path(), "");
         assert!(!is_stale(), "there is no split");
-        provide(&text, ["en", "fr"], &["valid"], &split).expect("it is large enough");
+        provide(&text, ["en", "fr"], &["valid"], &[], &split).expect("it is large enough");
         assert!(!is_stale());
         write_text(folder.path(), ".");
         assert!(is_stale());
-        provide(&text, ["en", "fr"], &["valid"], &split).expect("it was not edited");
+        provide(&text, ["en", "fr"], &["valid"], &[], &split).expect("it was not edited");
         assert!(!is_stale());
     }
 }
