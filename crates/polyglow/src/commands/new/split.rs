@@ -445,7 +445,14 @@ mod tests {
 
     fn write_text(folder: &Path, ending: &str) {
         for side in ["en", "fr"] {
-            let lines = (0..300).map(|line| format!("{side} {line}{ending}\n"));
+            // In letters: lines that differ in digits alone would be a template.
+            let word = |line: u32| {
+                line.to_string()
+                    .bytes()
+                    .map(|digit| char::from(digit + b'A' - b'0'))
+                    .collect::<String>()
+            };
+            let lines = (0..300).map(|line| format!("{side} {}{ending}\n", word(line)));
             let path = folder.join(format!("talks.{side}"));
             std::fs::write(path, lines.collect::<String>()).expect("it can be written");
         }
