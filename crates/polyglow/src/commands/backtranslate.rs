@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
+use polyglow_data::clean::language::Profile;
 use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::file;
@@ -17,14 +18,15 @@ use polyglow_predict::group::alone;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, sha256};
 
-use super::clean;
 use super::clean::files::{CleanFiles, Form};
+use super::clean::{self, PROFILED};
 use super::config::ConfigArgs;
 use super::model::{LanguageArgs, ModelArgs};
 use super::train::{TrainArgs, train};
 use super::translate::{self, TranslateArgs};
 use super::{counts, share};
 use crate::failure::{STOPPED, usage, with_hint};
+use crate::inspection::language_warnings;
 
 /// The tag that the hint at the end proposes.
 const TAG: &str = "<bt>";
@@ -91,12 +93,18 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     let (src, tgt) = config.data.languages()?;
     let languages = [src.to_owned(), tgt.to_owned()];
     // Before the training, which takes long.
+    let held_out = if args.no_clean {
+        Vec::new()
+    } else {
+        held_out(&config.data, Content::PAIRS)?
+    };
     let mut lines = Lines::open(&args.mono)?;
     // A line that cannot be read is an error where it is translated.
     if !lines.any(|line| line.map_or(true, |line| !line.trim().is_empty())) {
         let error = anyhow!("`{}` has no text to translate", args.mono.display());
         return Err(usage(error));
     }
+    warn_of_language(&args.mono, &languages)?;
     prepare(&args.out)?;
     let Some(model) = reverse_model(args)? else {
         return Ok(STOPPED);
@@ -106,13 +114,30 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     if args.no_clean {
         raw.keep()?;
     } else {
-        clean_pairs(args, &config, &raw, &languages)?;
+        clean_pairs(args, &config, &held_out, &raw, &languages)?;
         raw.remove()?;
     }
     // Last: as long as a table is there, the same command continues.
     remove_tables(&args.out)?;
     print_next(&args.out);
     Ok(0)
+}
+
+/// Warns of text that is in another language than the target's.
+///
+/// # Errors
+/// The text cannot be read.
+fn warn_of_language(mono: &Path, languages: &[String; 2]) -> anyhow::Result<()> {
+    let mut target = Profile::default();
+    // A line that is no UTF-8 is an error where it is translated.
+    for line in Lines::open(mono)?.take(PROFILED).map_while(Result::ok) {
+        target.add(&line);
+    }
+    let profiles = [Profile::default(), target];
+    for warning in language_warnings(&mono.display().to_string(), &profiles, languages) {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
 }
 
 /// Makes the directory, and makes sure that nothing is in it but what this command has left there when
@@ -392,19 +417,19 @@ fn least_score(table: &Path, keep: f64) -> anyhow::Result<f64> {
 fn clean_pairs(
     args: &BacktranslateArgs,
     config: &Config,
+    held_out: &[Corpus],
     raw: &RawPairs,
     languages: &[String; 2],
 ) -> anyhow::Result<()> {
     let [src, tgt] = &raw.paths;
     let corpus = Corpus::from_files(src, tgt)?;
-    let held_out = held_out(&config.data, Content::PAIRS)?;
     let form = Form {
         languages,
         format: PairFormat::default(),
     };
     let files = CleanFiles::create(&args.out, &form)?;
     clean::warn_of_languages(&corpus, languages)?;
-    let report = clean::clean(&corpus, &held_out, &config.data.clean_without, files)?;
+    let report = clean::clean(&corpus, held_out, &config.data.clean_without, files)?;
     Ok(clean::print(&mut io::stdout().lock(), &report)?)
 }
 

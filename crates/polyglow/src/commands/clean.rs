@@ -16,6 +16,7 @@ use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::clean::cleaning::{Cleaning, Reading};
 use polyglow_data::clean::language::Profile;
+use polyglow_data::clean::lexical::MISALIGNED;
 use polyglow_data::config::{Content, FilterGroup};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
@@ -28,7 +29,7 @@ use super::pairs::{Pairs, PairsArgs};
 use super::share;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-use crate::inspection::language_warnings;
+use crate::inspection::{Warning, language_warnings};
 use explain::LinePosition;
 use files::{CleanFiles, Form, STEM};
 use prove::{Preparation, ProveArgs};
@@ -38,8 +39,10 @@ use scores::Scores;
 
 /// Pairs up to which [`preview`] looks at a text, which takes about a minute then.
 const MOST_PREVIEWED: u64 = 1_000_000;
+/// The share of misaligned pairs from which the lines of a text are probably in another order.
+const MOST_MISALIGNED: f64 = 0.4;
 /// Pairs of each corpus by which the languages of its sides are guessed.
-const PROFILED: usize = 20_000;
+pub(super) const PROFILED: usize = 20_000;
 
 /// The arguments of `polyglow clean`.
 #[derive(Args)]
@@ -227,7 +230,12 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     print(&mut stdout, &report)?;
     if let Some(dir) = out {
         let path = dir.join(args.format.config_name(STEM));
-        tracing::info!("train on it: --set data.train={}", path.display());
+        // A config that cleans its text would clean it again.
+        let once = match &text.config {
+            Some(_) => " --set data.clean=false",
+            None => "",
+        };
+        tracing::info!("train on it: --set data.train={}{once}", path.display());
     }
     Ok(0)
 }
@@ -285,12 +293,24 @@ pub(super) fn clean(
     finish(&filtered, corpus, Some(output))
 }
 
-/// Looks at all pairs of a corpus, and shows how far it is.
+/// Looks at all pairs of a corpus, and shows how far it is. Warns of a corpus of which so many pairs
+/// look misaligned that its lines are probably in another order: then right pairs cannot be told.
 ///
 /// # Errors
 /// The corpora cannot be read.
 pub(super) fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Cleaning> {
-    show_progress(|progress| Cleaning::of(corpus, held_out, progress))
+    let cleaning = show_progress(|progress| Cleaning::of(corpus, held_out, progress))?;
+    let report = cleaning.by_all_filters().report();
+    let misaligned = report.estimates.get(MISALIGNED.key).copied();
+    if let Some(share) = misaligned.filter(|share| *share >= MOST_MISALIGNED) {
+        let message = format!(
+            "about {:.0} % of the pairs look misaligned, too many to tell which are right",
+            100.0 * share
+        );
+        let hint = "look whether both sides have their lines in the same order";
+        tracing::warn!("{}", Warning::new(message, hint));
+    }
+    Ok(cleaning)
 }
 
 /// Shows how far the readings of a text are.

@@ -346,6 +346,13 @@ fn back_translations_are_made_cleaned_and_trained_with() {
     let error = sandbox.fail(2, &nothing);
     assert!(error.contains("`empty.de` has no text"), "{error}");
     assert!(!sandbox.path().join("nothing").exists());
+    // What must not be trained on is looked for before the translation.
+    let mut without_test = arguments;
+    without_test[5] = "without-test";
+    let rest = ["--set", "data.test=gone", "--model", "runs/tiny-reverse"];
+    let error = sandbox.fail(1, &[&without_test[..], &rest].concat());
+    assert!(error.contains("gone"), "{error}");
+    assert!(!sandbox.path().join("without-test").exists());
     // The forward model reads the other language.
     let wrong = [
         "backtranslate",

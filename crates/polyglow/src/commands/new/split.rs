@@ -207,7 +207,7 @@ fn check_count(
     ));
     Err(with_hint(
         error,
-        format!("remove `{folder}`, and the text is split again"),
+        format!("rename `{folder}` to keep it, or remove it, and the text is split again"),
     ))
 }
 
@@ -414,12 +414,16 @@ fn choose(
     // At least half of the candidates stay in the training text, which has rare sentences then,
     // too.
     let each = size.min(candidates.len() / (2 * sets));
-    ensure!(
-        each >= FEWEST,
-        "only {} of {pairs} pairs need no cleaning and have sentences that no other pair has, too few \
-         to split sets off",
-        candidates.len()
-    );
+    if each < FEWEST {
+        let error = anyhow!(
+            "only {} of {pairs} pairs need no cleaning and have sentences that no other pair has, too \
+             few to split sets off",
+            candidates.len()
+        );
+        let hint =
+            "`polyglow clean --src FILE --tgt FILE --dry-run` says what is wrong with the others";
+        return Err(with_hint(error, hint));
+    }
     let chosen = candidates.chunks(each).take(sets);
     Ok(chosen
         .map(|set| set.iter().map(|(_, line)| *line).collect())

@@ -199,7 +199,7 @@ impl SeveralSentences {
         };
         Some(format!(
             "line {line} of {} holds {sentences} sentences{others}, but {:.0} % of the training lines hold one, so that others may \
-             be left out: `--split-sentences` translates each sentence by itself",
+             be left out: `translate --split-sentences` translates each sentence by itself",
             input.display(),
             100.0 * (1.0 - share)
         ))
