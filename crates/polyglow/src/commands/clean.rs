@@ -293,8 +293,8 @@ pub(super) fn clean(
     finish(&filtered, corpus, Some(output))
 }
 
-/// Looks at all pairs of a corpus, and shows how far it is. Warns of a corpus of which so many pairs
-/// look misaligned that its lines are probably in another order: then right pairs cannot be told.
+/// Looks at all pairs of a corpus, and shows how far it is. Warns if [`MOST_MISALIGNED`] of them look
+/// misaligned: right pairs cannot be told then.
 ///
 /// # Errors
 /// The corpora cannot be read.

@@ -26,7 +26,7 @@ use crate::program;
 use crate::proposal::{self, Budget, Proposal, propose_for};
 use files::{Found, Ignored, find};
 pub(super) use split::warn_of_stale;
-use split::{count, open, open_clean, provide};
+use split::{count, open, open_utf8, provide};
 use text::Subject;
 
 /// The folder for what is split off, in the folder of the data.
@@ -211,7 +211,7 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
         .valid
         .iter()
         .chain(&found.tests)
-        .map(|set| open_clean(set, languages))
+        .map(|set| open_utf8(set, languages))
         .collect::<Result<_, _>>()?;
     provide(&found.train, languages, &missing, &held_out, &folder)?;
     let valid = found.valid.clone().or_else(|| Some(folder.join("valid")));

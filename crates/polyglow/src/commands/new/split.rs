@@ -242,19 +242,20 @@ fn not_split_off(path: &Path) -> anyhow::Error {
     )
 }
 
-/// Opens the text of both languages at `text`, which may have what cleaning repairs.
+/// Opens the text of both languages at `text`, which may have bytes that are no UTF-8: cleaning reads or
+/// removes them.
 ///
 /// # Errors
 /// A file is missing.
 pub(super) fn open(text: &Path, languages: [&str; 2]) -> anyhow::Result<Corpus> {
-    Ok(open_clean(text, languages)?.for_cleaning())
+    Ok(open_utf8(text, languages)?.for_cleaning())
 }
 
-/// Opens the text of both languages at `text`, as it is tested on.
+/// Opens the text of both languages at `text`, in which bytes that are no UTF-8 are an error.
 ///
 /// # Errors
 /// A file is missing.
-pub(super) fn open_clean(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<Corpus> {
+pub(super) fn open_utf8(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<Corpus> {
     let config = DataConfig {
         train: Some(TrainFiles::One(text.to_owned())),
         src: Some(src.to_owned()),
