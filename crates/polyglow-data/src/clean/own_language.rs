@@ -1,15 +1,15 @@
-//! Which language each side of a pair is in, by models of both sides that are learned from the text
+//! The language of each side of a pair, by models of both sides that are learned from the text
 //! itself, noise included, beside those of known languages.
 //!
 //! The probability of a language L is
 //!
 //! ```text
-//! p(L | text) = softmax(score(L, text) / 8 + ln prior(L))
+//! p(L | text) = softmax(score(L, text) / 10 + ln prior(L))
 //! ```
 //!
-//! Scores are divided because n-grams that overlap count each character several times, and words count
-//! four times. The priors come from the text, by the EM algorithm: without them short sentences of words
-//! that several languages have would be taken for foreign ones.
+//! Scores are divided because n-grams that overlap count each character several times, and words
+//! count six times. The priors come from the text, by the EM algorithm: without them short
+//! sentences of words that several languages have would be taken for foreign ones.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) const FEW_PAIRS: usize = 100;
 /// Sentences of a side from which its model is learned.
 const LEARNED: usize = 12_000;
 /// The temperature by which scores are divided.
-const TEMPERATURE: f32 = 8.0;
+const TEMPERATURE: f32 = 10.0;
 /// Rounds in which languages are learned.
 const ROUNDS: usize = 5;
 /// A sentence from which the next round learns is in its language with more than this probability.
