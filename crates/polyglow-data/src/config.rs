@@ -5,6 +5,7 @@ mod content;
 #[cfg(feature = "training")]
 mod files;
 mod filter_group;
+mod train_files;
 #[cfg(feature = "training")]
 mod validate;
 
@@ -21,6 +22,7 @@ use crate::skip_gram::SkipGrams;
 
 pub use content::{Content, SourceKind, TargetKind};
 pub use filter_group::FilterGroup;
+pub use train_files::{TrainFiles, WeightedPath};
 
 #[cfg(feature = "training")]
 pub(crate) use files::no_such_set;
@@ -114,7 +116,8 @@ pub struct DataConfig {
     /// captions has them. Only for captions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_folder: Option<PathBuf>,
-    /// Which words are learned from: the table `[data.words]`, for word vectors only.
+    /// The table `[data.words]`: the pairs of words that vectors are learned from; for word vectors
+    /// only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<SkipGrams>,
 }
@@ -147,82 +150,6 @@ impl ImageConfig {
     pub fn shape(&self) -> [usize; 3] {
         let [height, width] = self.size;
         [height, width, if self.grayscale { 1 } else { 3 }]
-    }
-}
-
-/// Training text: one corpus, or several with weights.
-///
-/// A corpus is a prefix (`data/train` for `data/train.en` and `data/train.de`, plain or with `.gz`
-/// or `.zst`), one file with both sides that ends in `.tsv` or `.tmx`, compressed or not, or a zip
-/// archive of OPUS, whose members end in the languages.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a path, or a list of tables `{ path = \"...\", weight = 1.0 }`"
-)]
-pub enum TrainFiles {
-    /// One corpus, read once per epoch.
-    One(PathBuf),
-    /// Several corpora, each read `weight` times per epoch.
-    Weighted(Vec<WeightedPath>),
-}
-
-/// One of several training corpora.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WeightedPath {
-    /// Prefix, TSV or TMX file, or archive.
-    pub path: PathBuf,
-    /// Number of times that each of its pairs occurs in an epoch: 2.0 means twice, 0.5 a random
-    /// half.
-    #[serde(default = "default_weight")]
-    pub weight: f64,
-    /// Word alignments of the corpus in the Pharaoh format, one line per pair, or `learned`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alignments: Option<PathBuf>,
-    /// Token that the corpus's sources begin with, behind `src_tag`, and no others: it tells the
-    /// model the kind of text, such as `<bt>` for back-translations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// The corpus's own `data.src`, where it has another language than validation text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub src: Option<String>,
-    /// The corpus's own `data.tgt`, where it has another language than validation text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tgt: Option<String>,
-    /// The corpus's own `data.src_tag`, where it has another language than validation text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub src_tag: Option<String>,
-    /// The corpus's own `data.tgt_tag`, where it has another language than validation text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tgt_tag: Option<String>,
-    /// Noise in the corpus's sources, in place of `[data.noise]`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub noise: Option<Noise>,
-    /// Training steps that are made without the corpus, before it is trained on; default 0.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub from: u64,
-    /// Training step after which the corpus is no longer trained on; to the end if it is missing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<u64>,
-}
-
-impl WeightedPath {
-    /// Makes the entry of a corpus that is read once per epoch, with defaults for all else.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            weight: default_weight(),
-            alignments: None,
-            tag: None,
-            src: None,
-            tgt: None,
-            src_tag: None,
-            tgt_tag: None,
-            noise: None,
-            from: 0,
-            until: None,
-        }
     }
 }
 
@@ -276,15 +203,6 @@ const DEFAULT_MAX_LENGTH_RATIO: f64 = 9.0;
 )]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-/// As [`is_false`], of a number.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that serde asks for"
-)]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl Default for DataConfig {
@@ -452,8 +370,4 @@ fn default_max_len() -> usize {
 
 fn default_max_length_ratio() -> f64 {
     DEFAULT_MAX_LENGTH_RATIO
-}
-
-fn default_weight() -> f64 {
-    1.0
 }

@@ -23,8 +23,8 @@ pub struct RemovedPair {
     pub src: String,
     /// Its target.
     pub tgt: String,
-    /// Which words of the source and of the target, as ranges of bytes, have no partner on the other
-    /// side; none if that is not why it was removed.
+    /// The words of the source and of the target, as ranges of bytes, that have no partner on the
+    /// other side; none if that is not why it was removed.
     #[serde(skip)]
     pub without_partner: [Vec<Range<usize>>; 2],
 }
@@ -70,7 +70,7 @@ fn percent(count: u64, all: u64) -> String {
     format!("{:.2} %", 100.0 * count as f64 / all.max(1) as f64)
 }
 
-/// How many pairs each reason took, with the estimates of what is in the text.
+/// Draws the number of pairs that each reason took, with the estimates of what is in the text.
 fn removed(report: &CleanReport) -> Markup {
     let most = report.removed.values().copied().max().unwrap_or(1);
     let counted = reasons().filter_map(|reason| Some((reason, *report.removed.get(reason.key)?)));
@@ -105,7 +105,7 @@ fn removed(report: &CleanReport) -> Markup {
     }
 }
 
-/// How many pairs that stay were repaired.
+/// Draws the number of pairs that stay and were repaired.
 fn repaired(report: &CleanReport) -> Markup {
     html! {
         h2 { "What was repaired" }
@@ -192,7 +192,7 @@ mod tests {
         let report = CleanReport {
             pairs: 200,
             kept: 150,
-            gaps: vec!["what sides say was not looked at".to_owned()],
+            gaps: vec!["misaligned pairs were not looked for".to_owned()],
             repaired: BTreeMap::from([("html", 7)]),
             removed: BTreeMap::from([("copy", 40), ("language", 10)]),
             removed_by_one_group: BTreeMap::from([("copy", 33)]),
@@ -209,7 +209,7 @@ mod tests {
         let page = render(&report, &BTreeMap::from([("copy", vec![sample])]));
         for text in [
             "150 of 200 pairs stay, 75.00 %.",
-            "<p>Note: what sides say was not looked at.</p>",
+            "<p>Note: misaligned pairs were not looked for.</p>",
             "40</td><td>20.00 %</td><td>33</td>",
             "10</td><td>5.00 %</td><td>0</td>",
             "About 3.2 % of the pairs look cut.",

@@ -55,7 +55,7 @@ pub struct Cleaning {
     pub(super) lexical: Option<Lexical>,
 }
 
-/// Where scores divide what stays from what goes.
+/// The score that divides pairs that stay from those that go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreLimit {
     /// The lowest score that stays.
@@ -96,7 +96,7 @@ impl Cleaning {
         } else {
             cleaning.note_gap(
                 FilterGroup::Language,
-                "languages were",
+                "sides in another language",
                 own_language::FEW_PAIRS,
             );
         }
@@ -108,7 +108,7 @@ impl Cleaning {
         } else {
             cleaning.note_gap(
                 FilterGroup::Meaning,
-                "what sides say was",
+                "misaligned, cut and joined pairs",
                 lexical::FEW_PAIRS,
             );
         }
@@ -155,10 +155,11 @@ impl Cleaning {
         })
     }
 
-    /// Notes that something was not looked at, and how many pairs that takes.
+    /// Notes what was not looked for, and how many pairs that takes.
     fn note_gap(&mut self, group: FilterGroup, what: &str, pairs: usize) {
-        let gap =
-            format!("{what} not looked at, which takes {pairs} pairs that nothing else removes");
+        let gap = format!(
+            "{what} were not looked for, which takes {pairs} pairs that nothing else removes"
+        );
         self.gaps.push((group, gap));
     }
 

@@ -16,7 +16,7 @@ pub enum FilterGroup {
     Duplicates,
     /// The languages of both sides.
     Language,
-    /// What both sides say.
+    /// The meaning of both sides: misaligned, cut and joined pairs.
     Meaning,
     /// Scores that another program or a model has given.
     Scores,

@@ -353,7 +353,7 @@ fn a_configuration_is_read_strictly() {
     assert!(
         parse(r#"{"train": [{"path": "a", "wieght": 2}]}"#)
             .unwrap_err()
-            .contains("expected a path")
+            .contains("unknown field `wieght`")
     );
     let written = serde_json::to_string(&config).unwrap();
     assert_eq!(parse(&written).unwrap(), config);

@@ -7,7 +7,7 @@ use polyglow_predict::settings::DEFAULT_MAX_TOKENS;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What `auto` is spelled.
+/// The spelling of `auto`.
 const AUTO: &str = "auto";
 
 /// The size of a micro-batch.

@@ -1,4 +1,4 @@
-//! What may be meant by a key or a name that a config does not have.
+//! Suggestions for a key or a name that a config does not have.
 
 use polyglow_model::Arch;
 use polyglow_predict::error::{TrainError, failed, usage, with_hint};
@@ -17,7 +17,16 @@ const MOVED: [(&str, &str); 6] = [
     ("augment", "data.images.augment"),
 ];
 
-/// What serde expects, in a user's words.
+/// The keys that are tables or lists of tables, and a config with an unknown key in each, for which
+/// serde lists those that it knows.
+const TABLES: [(&str, &str); 4] = [
+    ("data.train", "[data]\ntrain = [{ \"\" = 0 }]"),
+    ("data.noise", "[data.noise]\n\"\" = 0"),
+    ("data.images", "[data.images]\n\"\" = 0"),
+    ("data.words", "[data.words]\n\"\" = 0"),
+];
+
+/// Serde's words for what it expects, and a user's.
 const EXPECTED: [(&str, &str); 14] = [
     ("expected struct DataConfig", "expected a section with keys"),
     ("expected struct ImageConfig", "expected a table with keys"),
@@ -91,7 +100,7 @@ fn suggest(message: &str) -> Option<String> {
         return Some(format!("`{unknown}` belongs to the section `[{section}]`"));
     }
     let is_architecture = known.contains(&Arch::default().name());
-    let near = nearest(unknown, known);
+    let near = nearest(unknown, known.iter().copied());
     if is_architecture {
         let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
         return Some(format!(
@@ -101,7 +110,8 @@ fn suggest(message: &str) -> Option<String> {
     let near = near?;
     let is_key = message.starts_with("unknown field");
     let explained = if is_key {
-        format!(" `polyglow help config {near}` explains it")
+        let topic = table_with(&known).unwrap_or(near);
+        format!(" `polyglow help config {topic}` explains it")
     } else {
         String::new()
     };
@@ -115,6 +125,12 @@ fn section_of(unknown: &str) -> Option<&'static str> {
         .find(|section| keys_of(section).iter().any(|key| key == unknown))
 }
 
+/// Returns the table, within a section, that has these keys.
+fn table_with(keys: &[&str]) -> Option<&'static str> {
+    let has_keys = |&(_, text): &(&str, &str)| known_keys(text) == keys;
+    TABLES.into_iter().find(has_keys).map(|(table, _)| table)
+}
+
 fn unknown_and_known(message: &str) -> Option<(&str, Vec<&str>)> {
     if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
         return None;
@@ -126,8 +142,12 @@ fn unknown_and_known(message: &str) -> Option<(&str, Vec<&str>)> {
 
 /// The keys of a section, which serde lists when it meets one that cannot be a key.
 pub(super) fn keys_of(section: &str) -> Vec<String> {
-    let text = format!("[{section}]\n\"\" = 0");
-    let Err(error) = toml::from_str::<super::Config>(&text) else {
+    known_keys(&format!("[{section}]\n\"\" = 0"))
+}
+
+/// The keys that are known where a config has an unknown one; none if it has none.
+fn known_keys(text: &str) -> Vec<String> {
+    let Err(error) = toml::from_str::<super::Config>(text) else {
         return Vec::new();
     };
     unknown_and_known(error.message())

@@ -178,6 +178,32 @@ fn an_unknown_key_is_shown_with_its_line_and_a_caret() {
 }
 
 #[test]
+fn an_unknown_key_of_a_corpus_is_shown() {
+    let table = |table| format!("[data]\ntrain = [{{ path = 'web', {table} }}]\n");
+    let wrong = |text: &str| {
+        let error = load(text, &[]).expect_err("the config is wrong");
+        (error.to_string(), error.hint().unwrap_or_default())
+    };
+    let (message, hint) = wrong(&table("tagg = '<bt>'"));
+    assert!(message.contains("unknown field `tagg`"), "{message}");
+    assert_eq!(
+        hint,
+        "did you mean `tag`? `polyglow help config data.train` explains it"
+    );
+    let (message, _) = wrong(&table("weight = 'much'"));
+    assert!(message.contains("expected a number"), "{message}");
+    let (message, _) = wrong("[data]\ntrain = ['web']\n");
+    assert!(message.contains("expected a table `{ path"), "{message}");
+    let (message, _) = wrong("[data]\ntrain = 1\n");
+    assert!(message.contains("expected a path, or a list"), "{message}");
+    let (_, hint) = wrong("[data.noise]\ntypo = 0.1\n");
+    assert_eq!(
+        hint,
+        "did you mean `typos`? `polyglow help config data.noise` explains it"
+    );
+}
+
+#[test]
 fn a_wrong_type_and_an_unknown_name_are_shown_with_their_line() {
     let message = error("[train]\nlr = 'fast'\n", &[]);
     assert!(

@@ -45,8 +45,9 @@ pub(crate) struct BacktranslateArgs {
     /// Text in the target language of the config, one sentence per line
     #[arg(long, value_name = "FILE")]
     mono: PathBuf,
-    /// Directory to write to: `train` with the endings of the languages, `removed.tsv`,
-    /// `report.json` and `report.html`. The same command continues where an earlier one was ended
+    /// Directory to write to: `translated`, all pairs, and `train`, those that stay, with the
+    /// endings of the languages; `removed.tsv`, `report.json` and `report.html`. The same command
+    /// continues where an earlier one was ended
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Run of a model that translates from the target language to the source language [default:
@@ -115,7 +116,6 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
         raw.keep()?;
     } else {
         clean_pairs(args, &config, &held_out, &raw, &languages)?;
-        raw.remove()?;
     }
     // Last: as long as a table is there, the same command continues.
     remove_tables(&args.out)?;
@@ -290,7 +290,7 @@ fn table_name(args: &BacktranslateArgs, run: &Path) -> anyhow::Result<String> {
 struct RawPairs {
     /// Source and target.
     paths: [PathBuf; 2],
-    /// Where they go if they are not cleaned.
+    /// The files that they become if they are not cleaned.
     kept_paths: [PathBuf; 2],
 }
 
@@ -347,13 +347,6 @@ impl RawPairs {
     fn keep(&self) -> anyhow::Result<()> {
         for (path, kept) in self.paths.iter().zip(&self.kept_paths) {
             fs::rename(path, kept).with_context(|| format!("cannot write `{}`", kept.display()))?;
-        }
-        Ok(())
-    }
-
-    fn remove(&self) -> anyhow::Result<()> {
-        for path in &self.paths {
-            fs::remove_file(path).with_context(|| format!("cannot remove `{}`", path.display()))?;
         }
         Ok(())
     }

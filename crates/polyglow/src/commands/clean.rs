@@ -52,7 +52,7 @@ pub(crate) struct CleanArgs {
     /// Directory to write to, which is empty or not there yet: `train` with the endings of the
     /// languages, `removed.tsv`, `report.json` and `report.html`; with `--prove` a folder with these
     /// and runs for each text
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["dry_run", "explain"])]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The form of the files to write: `lines`, `tsv` or `tmx`, each also with `.gz` or `.zst` behind
     /// it, or `zip`, an archive as OPUS has them
@@ -123,6 +123,12 @@ impl CleanArgs {
 /// The config is wrong, its text has no pairs or none that stays, scores do not fit it, or there is something at `--out`
 /// already (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
+    if args.out.is_none() && !args.dry_run && args.explain.is_empty() {
+        let error = anyhow!("no directory to write to");
+        let hint =
+            "`--out DIR` names one; `--dry-run` writes nothing, and says what would be removed";
+        return Err(with_hint(usage(error), hint));
+    }
     let mut text = args.text.open_uncleaned("clean")?;
     if args.lenient {
         text.corpus = text.corpus.ending_at_cuts();

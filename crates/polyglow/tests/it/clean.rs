@@ -275,6 +275,11 @@ fn a_dry_run_writes_nothing_and_no_folder_is_written_over() {
         "{printed}"
     );
     assert!(!sandbox.path().join("out").exists());
+    let message = sandbox.fail(2, &["clean", "c.toml"]);
+    assert!(
+        message.contains("no directory to write to") && message.contains("`--dry-run`"),
+        "{message}"
+    );
     fs::create_dir(sandbox.path().join("full")).expect("it can be made");
     write(&sandbox, "full/mine.txt", "mine");
     let message = sandbox.fail(2, &["clean", "c.toml", "--out", "full"]);
@@ -604,8 +609,12 @@ fn a_line_is_explained() {
     let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--explain", &format!("{path}:2")]);
     assert!(
         printed.starts_with("text.en:2\n")
-            && printed.contains("note: languages were not looked at, which takes 100 pairs")
-            && printed.contains("note: what sides say was not looked at, which takes 2000 pairs"),
+            && printed.contains(
+                "note: sides in another language were not looked for, which takes 100 pairs"
+            )
+            && printed.contains(
+                "note: misaligned, cut and joined pairs were not looked for, which takes 2000 pairs"
+            ),
         "{printed}"
     );
     // All reasons are named.

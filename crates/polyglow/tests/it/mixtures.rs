@@ -289,7 +289,17 @@ fn back_translations_are_made_cleaned_and_trained_with() {
         .expect("it is there")
         .map(|file| file.expect("it is there").file_name().display().to_string())
         .collect();
-    assert_eq!(left.len(), 5, "{left:?}");
+    assert_eq!(left.len(), 7, "{left:?}");
+    // Lines that are named are there to be looked at.
+    let removed = read("bt/removed.tsv");
+    let place = removed
+        .lines()
+        .nth(1)
+        .and_then(|row| row.split('\t').nth(1));
+    assert!(
+        place.is_some_and(|place| place.starts_with("bt/translated.en:")),
+        "{removed}"
+    );
     // A command that ends between its last steps, here because the report cannot be written, continues
     // with what is there.
     let table = "ended/translations-00000000.tsv";

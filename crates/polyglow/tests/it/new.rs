@@ -159,7 +159,11 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_the_rest() {
     let sandbox = Sandbox::new();
     folder(&sandbox, &[("train", "talks")]);
     let all: Vec<String> = lines(&sandbox.path().join("data/talks.en"));
-    sandbox.succeed(&NEW);
+    let (_, messages) = sandbox.succeed(&NEW);
+    assert!(
+        messages.contains("warning: with fewer than 100 pairs, scores are mostly chance"),
+        "{messages}"
+    );
     let text = fs::read_to_string(sandbox.path().join("mine.toml")).expect("it was written");
     assert!(
         text.contains("train = \"data/split/train\"\nvalid = \"data/split/valid\"\ntest = \"data/split/test\"\n"),
