@@ -36,7 +36,7 @@ struct Compared {
     rounds_factors: bool,
     /// Whether it is a driver that computes on the CPU, slowly.
     is_software: bool,
-    /// What a comparison has to say beside its result.
+    /// Notes of the comparison beside its result.
     notes: RefCell<Vec<String>>,
 }
 

@@ -83,7 +83,7 @@ impl Default for AlignOptions {
     }
 }
 
-/// Which side of a pair generates the other.
+/// The side of a pair that generates the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     /// Each target word has at most one source word.
@@ -95,7 +95,7 @@ enum Direction {
 /// One of the chains of an alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChainId {
-    /// Which side generates the other.
+    /// The side that generates the other.
     direction: Direction,
     /// The number of the chain in its direction, from 0.
     number: usize,

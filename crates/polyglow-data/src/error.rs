@@ -184,7 +184,7 @@ pub enum DataError {
     BrokenArchive {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// A line of a labeled file is not a label and a text, separated by one tab.

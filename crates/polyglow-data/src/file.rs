@@ -175,7 +175,7 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 /// replaced, for example in a directory that may not be written to.
 ///
 /// # Errors
-/// Those of `fill`; the disk refuses. The file at `path` then keeps its old content, unless it is
+/// `fill` fails, or the disk refuses. The file at `path` then keeps its old content, unless it is
 /// written directly.
 pub fn write_with<T>(
     path: &Path,

@@ -1,4 +1,4 @@
-//! What a format of another program is: the trait, and the table of those that there are.
+//! The formats of other programs: the trait of a format, and the table of all.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -178,7 +178,7 @@ pub trait Format: Named + Debug + Send {
     }
 }
 
-/// What the instructions for a model with tags begin with: see [`Format::tag_usage`].
+/// The beginning of the instructions for a model with tags: see [`Format::tag_usage`].
 pub(crate) const TAGS: &str = "Texts begin with tags, which are tokens of their own and no part of the text. An import does not know \
     them: add `data.src_tag` and `data.tgt_tag` to its `config.toml`.";
 

@@ -23,7 +23,7 @@ pub enum MetricError {
     /// A reference stream does not have one line per hypothesis.
     #[error("reference {stream} has {references} lines, but there are {hypotheses} hypotheses")]
     LengthMismatch {
-        /// Which reference stream, counted from one.
+        /// The number of the reference stream, counted from one.
         stream: usize,
         /// Lines in that stream.
         references: usize,
@@ -35,7 +35,7 @@ pub enum MetricError {
         "sentence {sentence} has {hypothesis} tags in the hypothesis, but {reference} in the reference"
     )]
     UnpairedTags {
-        /// Which sentence, counted from one.
+        /// The number of the sentence, counted from one.
         sentence: usize,
         /// Tags in the hypothesis.
         hypothesis: usize,
@@ -45,9 +45,9 @@ pub enum MetricError {
     /// A tag without a character.
     #[error("the tag of token {token} in sentence {sentence} is empty")]
     EmptyTag {
-        /// Which sentence, counted from one.
+        /// The number of the sentence, counted from one.
         sentence: usize,
-        /// Which token of the sentence, counted from one.
+        /// The number of the token in the sentence, counted from one.
         token: usize,
     },
     /// All n-gram orders of a metric are zero, so there is nothing to count.

@@ -169,7 +169,7 @@ struct SpanReader<'a> {
     last: Tag<'a>,
     /// Index of the tag that is read next.
     position: usize,
-    /// Where the last span began that did. With tags such as `X` it may have ended already.
+    /// The index at which the last span began. With tags such as `X` it may have ended already.
     start: usize,
     spans: Vec<Span<'a>>,
 }

@@ -67,7 +67,7 @@ pub enum Position {
     None,
 }
 
-/// Which embedding matrices share one parameter (Press and Wolf, 2017).
+/// The embedding matrices that share one parameter (Press and Wolf, 2017).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TieEmbeddings {

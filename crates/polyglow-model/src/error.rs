@@ -18,7 +18,7 @@ pub enum ModelError {
         key: &'static str,
         /// The value as the user wrote it.
         value: String,
-        /// Which values are allowed, and why.
+        /// The values that are allowed, and why.
         reason: String,
     },
     /// Configuration keys were given that the architecture does not have.

@@ -108,7 +108,7 @@ pub trait Architecture: Inspect<Inputs: FromInputs> + Sync + 'static {
     /// `f32` would not.
     type Config: Serialize + DeserializeOwned + Default;
 
-    /// What its models are trained for.
+    /// The task that its models are trained for.
     const TASK: Task;
 
     /// Builds a model, whose parameters `init` makes (call it for every parameter, in the same order

@@ -16,7 +16,7 @@ use crate::error::{Context, ErrorKind, Result, TrainError, with_hint};
 /// A group of processes that work on one thing.
 ///
 /// # Errors
-/// Those of every method: another rank cannot be reached, or has not come in time.
+/// Every method fails if another rank cannot be reached, or has not come in time.
 pub trait Group: Debug + Send + Sync {
     /// Returns the number of this process, from 0.
     fn rank(&self) -> usize;

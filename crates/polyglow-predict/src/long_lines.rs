@@ -9,7 +9,7 @@ pub struct LongLines {
 }
 
 impl LongLines {
-    /// Those of a text whose lines, in order, are cut or not.
+    /// Counts the cut lines of a text, given for each line, in order, whether it is cut.
     pub fn from_cut(are_cut: impl IntoIterator<Item = bool>) -> Self {
         let mut long = Self::default();
         for (line, is_cut) in (1..).zip(are_cut) {

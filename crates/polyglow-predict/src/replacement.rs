@@ -138,7 +138,7 @@ fn replaced(text: &str, unknown: &str, source: &str, links: &[UnitLink]) -> Stri
     replaced.trim().to_owned()
 }
 
-/// What source words are copied by.
+/// The units and links by which source words are copied.
 struct Copying<'t> {
     source: &'t str,
     /// The units of the source and of the translation, by their bytes.

@@ -25,8 +25,8 @@ pub const ENCODED_WHOLE: usize = 1 << 16;
 /// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values
 /// and scores stay near the cores.
 const MOST_ON_HOST: usize = 1024;
-/// Where one batch is not enough for the CPU, their number is rounded up to a multiple of this: two
-/// cores or four have as many each.
+/// If one batch is not enough for the CPU, the number of batches is rounded up to a multiple of
+/// this: two cores or four have as many each.
 const MULTIPLE: usize = 4;
 
 /// Models in use, one or an ensemble, with all that they need. It owns everything, and threads can
@@ -37,13 +37,13 @@ pub struct Runner<M = Model> {
     pub members: Arc<[Member<M>]>,
     /// The target side's tokenizer, the same for all members.
     pub tgt: Arc<Tokenizer>,
-    /// What the models were trained for.
+    /// The task that the models were trained for.
     pub task: Arc<dyn TaskUse>,
-    /// How hypotheses are searched for where a request leaves it open.
+    /// The search that is used where a request names no other.
     search: SearchConfig,
     /// The tokens that every source and every output begin with.
     tags: PairTags,
-    /// Where the models are.
+    /// The device that the models are on.
     pub device: Device,
     /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most
     /// in any case.
@@ -51,14 +51,14 @@ pub struct Runner<M = Model> {
     /// Whether a few rows become a batch for each core, where the CPU searches. Their numbers then
     /// depend in their last digits on how many cores there are.
     pub spread: bool,
-    /// What padded lengths are multiples of.
+    /// Padded lengths are multiples of this.
     pub pad_multiple: usize,
     /// The most tokens of a side that all members can read, without the end mark; as many can be
     /// written.
     pub longest: usize,
     /// The processes that share the work: each runs some of the batches, and all get all results.
     pub group: Arc<dyn Group>,
-    /// How sources are encoded.
+    /// The encoder of sources.
     pub sources: SourceEncoder,
 }
 
@@ -71,20 +71,20 @@ pub struct Member<M = Model> {
     pub src: Arc<Tokenizer>,
 }
 
-/// How a [`Runner`] uses its models.
+/// The options of a [`Runner`].
 #[derive(Clone)]
 pub struct Options {
-    /// What the models were trained for.
+    /// The task that the models were trained for.
     pub task: Arc<dyn TaskUse>,
-    /// How hypotheses are searched for where a request leaves it open.
+    /// The search that is used where a request names no other.
     pub search: SearchConfig,
     /// The tokens that every source and every output begin with.
     pub tags: PairTags,
-    /// Where the models are.
+    /// The device that the models are on.
     pub device: Device,
     /// Padded positions in a batch, times the beam, at most.
     pub max_tokens: usize,
-    /// What padded lengths are multiples of.
+    /// Padded lengths are multiples of this.
     pub pad_multiple: usize,
     /// The most tokens of a side that the models read, without the end-of-sentence token.
     pub longest: usize,

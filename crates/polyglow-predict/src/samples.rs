@@ -1,4 +1,4 @@
-//! Which examples of a set are shown: different ones, from all over it.
+//! The choice of examples of a set to show: different ones, from all over it.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! How translations are compared with references: like with like, and scored as sacreBLEU scores
+//! Comparison of translations with references: like with like, and scored as sacreBLEU scores
 //! the text that is compared.
 
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::measures;
 
-/// What follows from a model's target tokenizer for comparing its output with references.
+/// The comparison of a model's output with references that its target tokenizer asks for.
 ///
 /// - Ready-made subwords are joined to words on both sides: BLEU of subwords is no BLEU.
 /// - Output is in the tokenizer's normal form, such as cleaned text in NFC, so references are
@@ -31,7 +31,7 @@ pub struct Scoring {
 }
 
 impl Scoring {
-    /// How the output of a model with this target tokenizer is compared; `tokenize` is BLEU's
+    /// Returns the comparison for a model with this target tokenizer; `tokenize` is BLEU's
     /// tokenizer.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ pub struct TranslationScores {
     pub chrf: f64,
     /// Share of lines equal to their reference, or to one of several, 0 to 1.
     pub exact_match: f64,
-    /// How BLEU and chrF were computed, in sacreBLEU's notation.
+    /// The signatures of BLEU and chrF, in sacreBLEU's notation.
     pub signatures: Signatures,
 }
 

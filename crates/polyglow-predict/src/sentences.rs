@@ -8,7 +8,7 @@ mod symbols;
 use polyglow_data::script::has_space_between;
 use serde::Serialize;
 
-/// What a text is made of.
+/// The unit of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part<'a> {
@@ -63,8 +63,9 @@ fn push_kept<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
     }
 }
 
-/// What stands between the translations of two sentences that nothing stands between in the source,
-/// as in Chinese: a space, unless they are in a script without spaces, or one of them is empty.
+/// Returns the separator of the translations of two sentences that nothing stands between in the
+/// source, as in Chinese: a space, unless they are in a script without spaces, or one of them is
+/// empty.
 ///
 /// ```
 /// use polyglow_predict::sentences::gap;

@@ -64,14 +64,14 @@ impl EncodedSource {
     }
 }
 
-/// How the sources of a task are encoded.
+/// The encoder of a task's sources.
 #[derive(Clone, Copy, Debug)]
 pub enum SourceEncoder {
     /// Texts, by the tokenizers of the members.
     Text,
     /// Images, by their names.
     Images {
-        /// How they are read.
+        /// The form to which they are converted.
         config: ImageConfig,
         /// The positions that each takes up in a batch.
         num_positions: usize,

@@ -61,7 +61,7 @@ impl CutPoint {
 /// `count` returns the number of tokens of each text that it is called with.
 ///
 /// # Errors
-/// Those of `count`.
+/// `count` fails.
 pub(super) fn split<'t, E>(
     text: &'t str,
     longest: usize,

@@ -1,5 +1,5 @@
-//! What models are trained for, as far as their use is concerned: one file and one row of facts for
-//! each task.
+//! The tasks that models are trained for, as far as their use is concerned: one file and one row of
+//! facts for each task.
 //!
 //! Commands, checks, reports and model cards read the facts; none of them asks which task it is. A
 //! task is trained by its other half in `polyglow-train`, in a file of the same name.
@@ -29,34 +29,34 @@ use crate::runner::Runner;
 use crate::teacher_forcing::Forced;
 use labels::Guess;
 
-/// What there is to know of a task, for messages and for the choice of commands.
+/// The facts about a task that messages and the choice of commands depend on.
 #[derive(Debug)]
 pub struct TaskFacts {
-    /// What the architecture says that it is for.
+    /// The task that the architecture names.
     pub kind: Task,
     /// The name in reports, such as `translation`.
     pub name: &'static str,
-    /// What a corpus consists of.
+    /// The kind of examples in a corpus.
     pub content: Content,
-    /// What a model reads.
+    /// The input of a model.
     pub reads: Reads,
     /// Whether a model writes text, token by token.
     pub writes: bool,
     /// The scores that a validation may give, beside the loss and the perplexity.
     pub scores: &'static [Measure],
-    /// What a set has a number of: `sentences`.
+    /// The plural of an example: `sentences`.
     pub examples: &'static str,
-    /// What a model does, after "which": `translates`.
+    /// A verb that fits behind "a model which": `translates`.
     pub does: &'static str,
-    /// Which commands are for its models, as a sentence of an error message.
+    /// A sentence for error messages that names the commands for its models.
     pub advice: &'static str,
     /// The command that uses a model, with `{run}` for its directory.
     pub command: &'static str,
-    /// What the user is told beside that command; may be empty.
+    /// A note to the user beside that command; may be empty.
     pub note: &'static str,
-    /// What model hubs call the use of a model: `text-generation`.
+    /// The task tag on model hubs: `text-generation`.
     pub hub_tag: &'static str,
-    /// What a model is, for its model card.
+    /// A description of a model, for its model card.
     pub description: &'static str,
 }
 
@@ -109,7 +109,7 @@ impl TaskFacts {
     }
 }
 
-/// What a model reads before it predicts, or while it does.
+/// The input that a model reads before it predicts, or while it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     /// A source, and the target as far as it is known.

@@ -18,7 +18,7 @@ use crate::split::{join, split};
 pub struct Request {
     /// The line.
     pub text: String,
-    /// What the translation begins with, without regard to spaces around it; empty for any
+    /// The beginning of the translation, without regard to spaces around it; empty for any
     /// beginning.
     pub prefix: String,
     /// Phrases that the translation contains.
@@ -26,8 +26,8 @@ pub struct Request {
     /// The number of its line, for messages and for the random numbers of its samples; `None` for
     /// its position among the requests, counted on from the first line.
     pub number: Option<u64>,
-    /// Which part of its line it is, counted from 0, where several requests are of one line: each
-    /// has random numbers of its own.
+    /// The number of the part of its line, counted from 0, where several requests are of one line:
+    /// each has random numbers of its own.
     pub part: u64,
 }
 
@@ -36,11 +36,11 @@ pub struct Request {
 pub struct Translated {
     /// The text, without line breaks.
     pub text: String,
-    /// How probable it is; `None` unless that was requested.
+    /// Its log-probability and score; `None` unless they were requested.
     pub scores: Option<Scores>,
 }
 
-/// How probable a translation is.
+/// The log-probability and the score of a translation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// Log-probability under the model, in nats; of a line in pieces, their sum.

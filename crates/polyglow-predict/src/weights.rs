@@ -297,7 +297,7 @@ pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What is read of a file with these tensors.
+    /// Writes these tensors, and returns what is read back.
     fn written(tensors: &[(String, TensorData)]) -> Result<Weights> {
         let bytes = to_bytes(tensors).expect("they are f32 or i8");
         Weights::parse(&bytes, Path::new("a.safetensors"))

@@ -14,7 +14,7 @@ const MAX_SIMILAR: f64 = 0.1;
 /// in a language that the detector does not know have 0.04 to 0.2, unless it knows a close
 /// relative.
 const UNRELATED_SCORE: f64 = 0.1;
-/// How much better than [`UNRELATED_SCORE`] texts in the detected language score.
+/// The margin over [`UNRELATED_SCORE`] by which texts in the detected language score better.
 const SCORE_MARGIN: f64 = 0.1;
 /// The confidence by a script that other languages have, too: Tigrinya is written like Amharic.
 const SHARED_SCRIPT: f64 = 0.4;
@@ -95,7 +95,7 @@ fn code_of(lang: Lang, known: &[(Lang, &String)]) -> Option<String> {
 /// The detector's guess among all languages that it knows.
 struct Guess {
     lang: Lang,
-    /// How sure it is, 0 to 1.
+    /// The confidence, from 0 to 1.
     confidence: f64,
 }
 

@@ -26,7 +26,7 @@ const MAX_UNREAD_SLICES: usize = 4;
 pub(crate) struct TranslateOptions {
     /// The index of the model.
     pub(crate) model: usize,
-    /// How translations are searched for, how many of each line are returned at most, and whether
+    /// The search, the most translations of a line that are returned, and whether they come
     /// with scores.
     pub(crate) search: SearchRequest,
     /// Whether the attention of the words of translations is returned.

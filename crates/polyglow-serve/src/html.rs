@@ -181,7 +181,7 @@ impl Page {
 
     /// Appends a translation with the marks of its sentence.
     ///
-    /// Where a mark comes to stand beside other words than in the sentence, spaces of the sentence
+    /// If a mark comes to stand beside other words than in the sentence, spaces of the sentence
     /// are missing: `a <img> b` has them around the image, and the translation has none there.
     fn write_sentence(
         &self,

@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) keys: Keys,
     pub(crate) metrics: Arc<Metrics>,
-    /// How each model is loaded again.
+    /// A function for each model that loads it again.
     reload: Vec<Reload>,
 }
 

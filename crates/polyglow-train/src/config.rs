@@ -47,13 +47,13 @@ pub struct Config {
     pub license: Option<String>,
     /// The parallel text.
     pub data: DataConfig,
-    /// How text becomes ids.
+    /// The table `[tokenizer]`: how text becomes ids.
     pub tokenizer: TokenizerConfig,
     /// The size and the variant of the model.
     pub model: ModelConfig,
-    /// How the model is trained.
+    /// The table `[train]`: batches, optimizer, schedule, checkpoints.
     pub train: TrainConfig,
-    /// How a translation is looked for.
+    /// The table `[search]`: how a translation is searched for.
     pub search: SearchConfig,
 }
 
@@ -82,7 +82,7 @@ impl Config {
         toml::from_str(text).map_err(|error| unknown::explain(&error))
     }
 
-    /// What the corpus must be made of for this model.
+    /// Returns the kind of examples that the corpus must have for this model.
     pub fn content(&self) -> Content {
         facts(self.model.task()).content
     }

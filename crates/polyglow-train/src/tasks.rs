@@ -1,4 +1,4 @@
-//! What can be learned: a file or folder per task, with its batches and its loss.
+//! The tasks that can be learned: a file or folder per task, with its batches and its loss.
 //!
 //! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file here and one
 //! of the same name in [`polyglow_predict::tasks`], with a row in each table; a task of one's own
@@ -137,7 +137,7 @@ pub type BatchOf<T> = <<T as Task>::Source as BatchSource>::Batch;
 /// A micro-batch of a task: its shards, each a batch. Gradients are added in their order.
 pub type MicroBatch<T> = Vec<BatchOf<T>>;
 
-/// How large a batch is.
+/// The size of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchSize {
     /// Its shape, with padding.
@@ -173,7 +173,7 @@ pub(crate) const ID_BYTES: usize = size_of::<i32>();
 /// The loss of a batch, as sums in nats, `[1]` each.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// What is differentiated.
+    /// The value that gradients are computed of.
     pub minimized: Tensor<1>,
     /// Smoothed cross-entropy.
     pub loss_sum: Tensor<1>,
@@ -207,7 +207,7 @@ impl Loss {
 pub struct Validation {
     /// The scores.
     pub scores: Scores,
-    /// What the model wrote, one line per example; empty if it writes nothing.
+    /// The model's outputs, one line per example; empty if it writes nothing.
     pub outputs: Vec<String>,
     /// Some examples to look at: input, reference, and what the model wrote.
     pub samples: Vec<[String; 3]>,

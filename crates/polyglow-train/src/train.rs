@@ -50,7 +50,7 @@ use crate::run::TrainState;
 use crate::run::records::Records;
 use crate::tasks::Task;
 
-/// How a training ended.
+/// The way in which a training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// At `max_steps` or `max_epochs`.

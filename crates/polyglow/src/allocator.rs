@@ -100,7 +100,7 @@ fn out_of_memory(size: usize) -> ! {
 /// every version.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// How long freed memory stays ours before it goes back to the system, in milliseconds.
+/// The time that freed memory stays ours before it goes back to the system, in milliseconds.
 const DELAY: std::ffi::c_long = 10_000;
 
 /// Keeps freed memory for ten seconds before it goes back to the system.

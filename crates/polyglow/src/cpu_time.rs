@@ -1,4 +1,4 @@
-//! How the time of the CPU was divided between this process, other programs and other machines.
+//! The time of the CPU, as it was divided between this process, other programs and other machines.
 
 /// The time of all threads of the CPU since the machine started, or between two such times, in
 /// ticks.

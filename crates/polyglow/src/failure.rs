@@ -169,7 +169,7 @@ pub(crate) fn take_panic() -> Option<String> {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// What an error means for the exit code, and what can be done about it.
+/// The exit code for an error, and what can be done about it.
 struct Advice {
     exit_code: u8,
     hint: Option<String>,

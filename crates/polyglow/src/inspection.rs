@@ -39,15 +39,15 @@ pub(crate) use warning::Warning;
 /// The result of an inspection. Displayed, it is the report of `check` without its warnings.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Inspection {
-    /// What runs.
+    /// The plan of the training.
     pub(crate) plan: PlanReport,
     /// `train`, then `valid` if there is one, then the test sets.
     pub(crate) splits: Vec<SplitReport>,
-    /// What is odd about pairs of the text, with examples.
+    /// Oddities in pairs of the text, with examples.
     pub(crate) findings: Vec<Finding>,
     /// Sizes of the vocabularies.
     pub(crate) vocabulary: VocabularyReport,
-    /// What a model that translates text can be exported to; none of other models.
+    /// The formats that a model that translates text can be exported to; empty for other models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) exports: Vec<ExportReport>,
     /// Number of trained values; tied matrices count once.
@@ -70,16 +70,16 @@ pub(crate) struct Inspection {
     pub(crate) disk: DiskEstimate,
     /// One training step on the largest batch.
     pub(crate) step: TrialReport,
-    /// How long the training takes on this machine, by steps over the mix of batches.
+    /// The time of the training on this machine, from steps over the mix of batches.
     pub(crate) time: TimeEstimate,
-    /// What is suspicious, with what to do about it.
+    /// Warnings, each with what to do about it.
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// What the config left open, decided.
+/// The choices that the config leaves open, as they were made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PlanReport {
-    /// What is learned.
+    /// The task that is learned.
     pub(crate) task: &'static str,
     /// Name of the device.
     pub(crate) device: String,
@@ -89,9 +89,9 @@ pub(crate) struct PlanReport {
     pub(crate) has_kernels: bool,
     /// Tokens of a batch, at most.
     pub(crate) max_tokens: usize,
-    /// What padded lengths are multiples of.
+    /// Padded lengths are multiples of this.
     pub(crate) pad_multiple: usize,
-    /// How BLEU splits lines, if there are translations to score.
+    /// The tokenizer of BLEU, if there are translations to score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tokenize: Option<String>,
     /// The longest side that is trained on, in tokens.

@@ -25,7 +25,7 @@ use polyglow_train::tasks::HELD_OUT;
 
 use crate::ranks;
 
-/// What replaces stderr while a progress bar or a dashboard owns the terminal.
+/// The function that lines go to while a progress bar or a dashboard owns the terminal.
 type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 
 static LOG_FILE: Mutex<Option<File>> = Mutex::new(None);

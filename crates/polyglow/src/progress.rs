@@ -15,7 +15,7 @@ use crate::allocator;
 use crate::dashboard::{Dashboard, require_terminal};
 use crate::logging::{self, Redirect};
 
-/// Where a training is shown.
+/// The place where a training is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Screen {
     /// On stderr: a bar if that is a terminal, plain lines otherwise.
@@ -49,7 +49,7 @@ pub(crate) struct Progress {
     last_step: u64,
 }
 
-/// What is on the screen.
+/// The view on the screen.
 pub(crate) enum View {
     Lines,
     Bar(ProgressBar),

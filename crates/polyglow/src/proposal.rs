@@ -129,14 +129,14 @@ pub(crate) struct Corpus {
     pub(crate) longest: usize,
     /// Sentences of all test sets, for each sentence of the validation set.
     pub(crate) tests: f64,
-    /// What its tokens are.
+    /// The kind of its tokens.
     pub(crate) kind: Kind,
 }
 
 /// A size on this machine.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Measured {
-    /// Which one.
+    /// The size that is proposed.
     pub(crate) size: Size,
     /// Number of trained values.
     pub(crate) parameters: usize,

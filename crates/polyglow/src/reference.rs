@@ -65,8 +65,9 @@ fn key(line: &'static str) -> Option<&'static str> {
         .then_some(key)
 }
 
-/// What is known about a topic: a table (`train`), a key (`train.lr`), a key of a table within a
-/// table (`data.images.size`), or the last part of keys (`lr`). Empty where it is none of these.
+/// Returns the entries about a topic: a table (`train`), a key (`train.lr`), a key of a table
+/// within a table (`data.images.size`), or the last part of keys (`lr`). Empty where it is none of
+/// these.
 pub(crate) fn find(topic: &str) -> Vec<Entry> {
     let entries = entries();
     // In this order, so that a key of a table is not taken for a key of the same name elsewhere.

@@ -128,7 +128,7 @@ fn ids<const N: usize>(ids: [i32; N], rows: usize, device: &Device) -> Tensor<2,
     Tensor::<1, Int>::from_data(ids, device).reshape([rows, N / rows])
 }
 
-/// What a model is given, and as many targets as it has scores for, some of them padding.
+/// Returns inputs for a model, and as many targets as it has scores for, some of them padding.
 fn inputs(model: &Model, device: &Device) -> (Inputs, Tensor<1, Int>) {
     let src = match model.vocabulary().image {
         Some(image) => {

@@ -22,7 +22,7 @@ pub struct Bitext {
 pub(super) struct Side {
     /// The words of all sentences, one sentence after the other.
     pub(super) words: Vec<u32>,
-    /// Where each sentence begins in `words`, and behind them the number of all words.
+    /// The index in `words` of each sentence's first word, and behind them the number of all words.
     pub(super) starts: Vec<usize>,
     /// Whether a word stands more than once in each sentence.
     pub(super) repeats: Vec<bool>,

@@ -1,4 +1,4 @@
-//! Which counter belongs to which two words of a pair.
+//! The counter of each two words of a pair.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) const ALONE: u32 = 0;
 pub(super) struct Cells {
     /// The number of a counter for each cell.
     pub(super) counters: Vec<u32>,
-    /// Where the cells of each pair begin, and behind them the number of all cells.
+    /// The index of the first cell of each pair, and behind them the number of all cells.
     pub(super) starts: Vec<usize>,
     /// The number of counters, with [`ALONE`].
     pub(super) num_counters: usize,
@@ -94,7 +94,7 @@ impl Met {
     }
 }
 
-/// Where the cells of each pair begin, and behind them the number of all cells.
+/// The index of the first cell of each pair, and behind them the number of all cells.
 fn cell_starts(text: &Bitext) -> Vec<usize> {
     let mut starts = Vec::with_capacity(text.len() + 1);
     let mut cells = 0;
@@ -110,7 +110,7 @@ fn cell_starts(text: &Bitext) -> Vec<usize> {
 struct Occurrences {
     /// Sentence and position, sorted by word.
     sorted: Vec<(u32, u32)>,
-    /// Where the occurrences of each word begin, and behind them the number of all.
+    /// The index of the first occurrence of each word, and behind them the number of all.
     starts: Vec<usize>,
 }
 

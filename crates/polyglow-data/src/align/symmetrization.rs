@@ -2,7 +2,7 @@
 
 use crate::alignment::Link;
 
-/// Which links a pair gets.
+/// The choice of a pair's links from those of both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Symmetrization {
     /// The links whose mean probability in both directions is higher than the threshold.

@@ -22,7 +22,7 @@ pub struct BatchingConfig {
     pub pad_multiple: usize,
     /// Seed of the order and of everything random in the rows.
     pub seed: u64,
-    /// How words are segmented. New segmentations make rows longer; batches leave room for that.
+    /// The segmentation of words. New segmentations make rows longer; batches leave room for that.
     pub segmentation: Segmentation,
     /// The rules by which an epoch selects examples.
     pub selection: Selection,

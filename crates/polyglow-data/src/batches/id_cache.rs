@@ -34,22 +34,22 @@ pub struct IdCache {
     /// For every [`BLOCK`]th example, the number of ids before it.
     blocks: Vec<u64>,
     report: CorpusReport,
-    /// What is known of each corpus of a weighted list besides its text.
+    /// The options of each corpus of a weighted list.
     options: Vec<PartOptions>,
     tokenizers: Tokenizers,
     vocab_sizes: [usize; 2],
 }
 
-/// How the examples of a corpus are used.
+/// The options of a corpus.
 #[derive(Debug, Clone)]
 struct PartOptions {
-    /// How often an epoch holds each of them.
+    /// The number of times that an epoch has each of its examples.
     weight: f64,
-    /// How many tags their sources and their targets begin with.
+    /// The numbers of tags that its sources and its targets begin with.
     num_tags: [usize; 2],
-    /// How their sources are changed each time.
+    /// The noise that its sources get anew each time.
     noise: Option<Noise>,
-    /// The steps in which they are trained on.
+    /// The steps in which it is trained on.
     steps: Range<u64>,
 }
 

@@ -18,7 +18,7 @@ const MIN_LETTERS: usize = 4;
 #[cfg(feature = "training")]
 const MAX_DRAWS: u64 = 8;
 
-/// How often sources are changed each time before they are trained on; targets stay.
+/// The probabilities of changes that sources get anew each time they are trained on; targets stay.
 ///
 /// A source that becomes more than half as long again, in tokens, or longer than any other of the
 /// text, is drawn once more, and stays as it is if that happens eight times. So does one with an
@@ -184,7 +184,7 @@ fn in_case(word: &str, style: usize) -> String {
     }
 }
 
-/// How the sources of examples are changed.
+/// The noise in the sources of examples.
 #[cfg(feature = "training")]
 pub(crate) struct SourceNoise<'a> {
     pub(crate) noise: Noise,

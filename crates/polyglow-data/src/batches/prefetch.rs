@@ -87,7 +87,7 @@ impl<S: BatchSource> BatchStream<S> {
     /// next epoch's start.
     ///
     /// # Errors
-    /// Those of [`BatchSource::plan`]; [`DataError::NoBatch`] for an epoch without batches;
+    /// As [`BatchSource::plan`]; [`DataError::NoBatch`] for an epoch without batches;
     /// [`DataError::Io`] if no thread can be started.
     pub fn start(source: Arc<S>, start: Position) -> Result<Self, S::Error> {
         Self::start_share(source, start, Share::ALL, 0)

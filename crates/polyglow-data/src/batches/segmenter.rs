@@ -26,7 +26,7 @@ pub struct Segmenter {
     tgt: Option<Table>,
 }
 
-/// What the segmentations of a side are drawn from.
+/// The table that segmentations of a side are drawn from.
 enum Table {
     Merges(MergeTable),
     Pieces(PieceTable),

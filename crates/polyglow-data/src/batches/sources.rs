@@ -1,4 +1,4 @@
-//! Where batches come from: one file per kind of batch, from examples to rectangles of ids.
+//! The sources of batches: one file per kind of batch, from examples to rectangles of ids.
 //!
 //! A source says which items form which batch of an epoch and makes these batches. All it makes is
 //! a pure function of the data, the seed, the epoch and the items, so that a stream can begin

@@ -14,7 +14,7 @@ use super::{GOLDEN_GAMMA, absorb};
 /// The numbers are part of every result: changing one changes the batches of every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Which examples of a corpus with a fractional weight are in an epoch. Key: seed, epoch,
+    /// The choice of an epoch's examples from a corpus with a fractional weight. Key: seed, epoch,
     /// example.
     Selection,
     /// The order of examples with equal padded lengths. Key: seed, epoch, entry.
@@ -25,14 +25,14 @@ pub enum Purpose {
     SrcSegmentation,
     /// New segmentations of the target side. Key: seed, epoch, example, attempt.
     TgtSegmentation,
-    /// Where a stream of text is cut into windows. Key: seed, epoch.
+    /// The places where a stream of text is cut into windows. Key: seed, epoch.
     WindowOffset,
     /// A generated picture of the toy corpus. Key: seed, picture.
     Picture,
     /// The random choices in the row of an example: its bits are the key of the four purposes
     /// below. Key: seed, epoch, example.
     Row,
-    /// Which positions are masked. Key: bits of [`Purpose::Row`].
+    /// The positions that are masked. Key: bits of [`Purpose::Row`].
     MaskedPositions,
     /// Whether a masked token shows the mask, a random token or itself. Key: bits of
     /// [`Purpose::Row`], position.
@@ -44,7 +44,7 @@ pub enum Purpose {
     /// The skip-grams of a line; its bits begin further keys. Key: bits mixed from seed, epoch and
     /// example.
     SkipGrams,
-    /// Which images or captions are trained on, if not all. Key: seed, example.
+    /// The images or captions that are trained on, if not all. Key: seed, example.
     Sample,
     /// The links of the words of a text; its bits begin further keys. Key: seed, chain, direction,
     /// iteration.

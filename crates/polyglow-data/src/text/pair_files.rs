@@ -16,14 +16,14 @@ use crate::file::NewFile;
 use crate::pair::Pair;
 use packed::{Packed, Packing};
 
-/// What stands before the units of a translation memory, up to the language of the source.
+/// The text before the units of a translation memory, up to the language of the source.
 const TMX_HEAD: &str = concat!(
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<tmx version=\"1.4\">\n",
     "<header creationtool=\"polyglow\" creationtoolversion=\"",
     env!("CARGO_PKG_VERSION"),
     "\" segtype=\"sentence\" o-tmf=\"text\" adminlang=\"en\" datatype=\"plaintext\" srclang=\"",
 );
-/// What stands behind them.
+/// The text behind the units of a translation memory.
 const TMX_TAIL: &str = "</body>\n</tmx>\n";
 
 /// A form in which pairs are written. By name: `lines` for a file for each side, `tsv` for one with a

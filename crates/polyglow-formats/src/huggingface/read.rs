@@ -138,7 +138,8 @@ fn activation(config: &Keys<'_>) -> Result<Activation> {
     }
 }
 
-/// Which of the embeddings and the output are one matrix. Pegasus always shares both embeddings.
+/// Returns which of the embeddings and the output are one matrix. Pegasus always shares both
+/// embeddings.
 fn tie_embeddings(config: &Keys<'_>, norm: Norm) -> Result<TieEmbeddings> {
     let is_tied = config.flag("tie_word_embeddings", true)?;
     let is_shared = norm == Norm::Pre || config.flag("share_encoder_decoder_embeddings", true)?;

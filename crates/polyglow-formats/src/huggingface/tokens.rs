@@ -26,7 +26,7 @@ pub(super) fn tokenizer(dir: &Path) -> Result<Option<Tokenizer>> {
 
 /// Adopts a tokenizer of both sides, whose ids are those of the model.
 ///
-/// Where the first input of the decoder is padding, the tokenizer gets one more id for it, and all
+/// If the first input of the decoder is padding, the tokenizer gets one more id for it, and all
 /// arrays with a row for each id get one more row: polyglow's attention never looks at padding, so
 /// the first input must be another id.
 pub(super) fn with_bos(

@@ -17,7 +17,7 @@ use crate::precision::Precision;
 /// Code that needs the sizes of one architecture asks for its type by [`Self::downcast_ref`].
 pub struct ModelShape(Box<dyn Shape>);
 
-/// What the shape of an architecture decides: a model, and what a pass over a batch costs.
+/// The shape of an architecture, which makes a model and knows what a pass over a batch costs.
 ///
 /// A batch is its rows, source positions and target positions.
 pub(crate) trait Shape: AnyShape {

@@ -33,7 +33,7 @@ pub struct AttentionInput<'a> {
     pub mask: &'a Tensor<4, Bool>,
     /// The rotation of the `len` positions, if they are rotary.
     pub rotation: Option<&'a Rotation>,
-    /// What is added to the scores before the softmax, broadcast to
+    /// A bias that is added to the scores before the softmax, broadcast to
     /// `[batch, num_heads, len, len]`, as [`alibi`] or trained vectors of relative positions give
     /// it; gradients flow into it.
     pub bias: Option<&'a Tensor<4>>,

@@ -160,7 +160,7 @@ fn read<M: Inspect<Inputs: FromInputs>>(inputs: Inputs) -> M::Inputs {
         .unwrap_or_else(|| panic!("a model `{}` does not read {kind}", type_name::<M>()))
 }
 
-/// How a model of the type `M` writes text, if it does.
+/// Writes text with a model of the type `M`, token by token.
 pub(crate) trait Writing<M>: Send + Sync + 'static {
     fn start(model: &M, src: Source) -> Cache;
     fn advance(model: &M, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2>;

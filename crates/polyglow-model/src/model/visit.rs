@@ -8,7 +8,7 @@ use std::any::Any;
 use burn::module::{Flag, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Bool, Int, Tensor};
 
-/// What a parameter is a tensor of.
+/// The kind of a parameter's elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Float,

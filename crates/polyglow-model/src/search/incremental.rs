@@ -147,7 +147,7 @@ fn no_normalizer(_: &[f32]) -> f32 {
     0.0
 }
 
-/// Which tokens of each row are to be selected: the `count` best, and those that are requested.
+/// The tokens of each row that are to be selected: the `count` best, and those that are requested.
 struct Selection<'a> {
     /// At most the size of the vocabulary.
     count: usize,

@@ -1,4 +1,4 @@
-//! Which tokens are forbidden, forced or penalized next: length, repetition, prefixes, constraints.
+//! Rules that forbid, force or penalize tokens: length, repetition, prefixes, constraints.
 
 use super::hypothesis::{Sentence, SpecialTokens, Unfinished};
 use super::{Candidate, SearchConfig, constraint};
@@ -21,7 +21,7 @@ pub(super) struct Rule<'a> {
     repetition_penalty: f32,
 }
 
-/// What a token adds to the hypothesis that it continues.
+/// The score and the log-probability that a token adds to the hypothesis that it continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Price {
     /// Its log-probability; 0 for a token of the start.
@@ -123,7 +123,7 @@ impl<'a> Rule<'a> {
         self.forbidden.len() + self.repeated.len()
     }
 
-    /// What a candidate adds to a hypothesis; `None` if it is not allowed.
+    /// Returns the price of a candidate; `None` if it is not allowed.
     pub(super) fn price(&self, candidate: Candidate) -> Option<Price> {
         let score = self.score(candidate)?;
         if self.is_free {

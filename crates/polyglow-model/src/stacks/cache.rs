@@ -15,8 +15,8 @@ pub struct LayerCache {
     pub source: KeyValue,
 }
 
-/// Which sentence each row of a search translates. Every sentence has the same number of rows, and
-/// they are neighbors.
+/// The sentence that each row of a search translates. Every sentence has the same number of rows,
+/// and they are neighbors.
 #[derive(Clone, Debug)]
 pub struct Sentences {
     /// The sentence of each row.
@@ -98,7 +98,7 @@ pub struct DecoderCache {
     pub layers: Vec<LayerCache>,
     /// `[sentences, 1, 1, src_len]`, `true` on source padding.
     pub src_pad_mask: Tensor<4, Bool>,
-    /// Which rows translate which sentence.
+    /// The sentence that each row translates.
     pub sentences: Sentences,
     /// Target positions so far.
     pub len: usize,

@@ -13,7 +13,7 @@ use crate::tasks::images::upload_images;
 /// are queries and whose columns are patches.
 pub type HeadWeights = Vec<Vec<Vec<f32>>>;
 
-/// How much a Vision Transformer attends to the patches of an image.
+/// The weights with which a Vision Transformer attends to the patches of an image.
 pub struct ImageWeights {
     /// The image and its patches.
     pub patches: PatchShape,

@@ -152,7 +152,7 @@ struct Row {
     src: EncodedSource,
     /// The ids of the target, behind its tags.
     tgt: Vec<u32>,
-    /// How many of them are tags, which have no score.
+    /// The number of tags among them, which have no score.
     num_tags: usize,
     /// Whether a side was cut.
     truncated: bool,

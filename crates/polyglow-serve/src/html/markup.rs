@@ -53,7 +53,7 @@ impl Tag<'_> {
 pub(super) struct Tokens<'s> {
     source: &'s str,
     tokenizer: Tokenizer<StringReader<'s>, DefaultEmitter<usize>>,
-    /// Where the last token ended.
+    /// The position at which the last token ended.
     end: usize,
     /// A token that the library has returned already, and its end. The bytes that the library
     /// skipped before it come first.

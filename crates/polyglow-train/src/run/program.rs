@@ -1,4 +1,4 @@
-//! Which program writes a run: another one may lack its parts.
+//! The program that writes a run: another one may lack its parts.
 
 use std::env;
 use std::ffi::OsStr;

@@ -117,7 +117,7 @@ impl<M, S> Translation<M, S> {
 /// A batch of pairs on the device.
 #[derive(Clone, Debug)]
 pub struct Pairs {
-    /// What the model reads.
+    /// The input of the model.
     pub inputs: Inputs,
     /// The ids that are predicted, `[batch * tgt_len]`.
     pub targets: Targets,

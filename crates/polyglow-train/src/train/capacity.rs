@@ -1,4 +1,4 @@
-//! How large a batch may be, for `train.max_tokens = "auto"`.
+//! The largest batch that fits, for `train.max_tokens = "auto"`.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! How much disk a training takes, by a formula, and whether there is room to begin.
+//! The disk space that a training takes, by a formula, and whether there is room to begin.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! How much memory a training takes, by a formula.
+//! The memory that a training takes, by a formula.
 
 use std::fs;
 

@@ -50,15 +50,15 @@ pub use text::Text;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Training {
-    /// What runs.
+    /// The plan of the training.
     pub plan: Plan,
-    /// Where everything is written.
+    /// The directory that everything is written to.
     pub run: RunDirectory,
     /// The data as it was read.
     pub text: Text,
     /// Both sides' tokenizers.
     pub tokenizers: Tokenizers,
-    /// What is trained on, as models read it.
+    /// The training data, as models read it.
     pub data: TrainingData,
     /// The tokenizer of BLEU.
     pub bleu: BleuTokenizer,

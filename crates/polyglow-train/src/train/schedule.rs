@@ -27,7 +27,7 @@ impl Debug for OwnSchedule {
     }
 }
 
-/// What a schedule computes the learning rate from, apart from the step.
+/// The numbers that a schedule computes the learning rate from, apart from the step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScheduleSetting {
     /// `train.lr`: the peak, or a factor.

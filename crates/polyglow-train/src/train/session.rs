@@ -38,7 +38,7 @@ use crate::workload::BatchShape;
 
 /// A training under way: it makes steps, validates, reports and saves, each when the loop calls it.
 pub struct Session<'a, T: Task> {
-    /// How far the training is, after the last step.
+    /// The state of the training after the last step.
     pub state: TrainState,
     training: &'a Training,
     task: &'a T,
@@ -63,7 +63,7 @@ pub struct Session<'a, T: Task> {
     divergence: Divergence,
 }
 
-/// What a state knew of its validations before the one that is the best now.
+/// The part of a state about validations before the one that is the best now.
 #[derive(Clone, Copy, Debug, Default)]
 struct BeforeBest {
     best: Option<Best>,

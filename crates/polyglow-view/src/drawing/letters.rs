@@ -258,7 +258,7 @@ fn set(font: &FontRef, text: &str, is_rtl: bool, line: &mut Line) {
 /// Collects the curves of an outline. Fonts count y upwards, lines count it downwards.
 struct Pen {
     origin: Point,
-    /// Where the current contour began, to which it is closed.
+    /// The point at which the current contour began, and to which it is closed.
     first: Point,
     last: Point,
     curves: Vec<Curve>,

@@ -60,15 +60,15 @@ pub(crate) struct DataReport {
     pub(crate) peak_memory: Option<u64>,
 }
 
-/// What padding costs. The causal mask forbids a part of what counts as useful: of the decoder's
+/// The cost of padding. The causal mask forbids a part of what counts as useful: of the decoder's
 /// self-attention about half.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Operations {
-    /// Those of each example by itself.
+    /// The operations of each example by itself.
     pub(crate) useful: f64,
-    /// Those of its batches, whose rows are as long as their longest. Positions without a target,
-    /// such as padding and the tokens that are not hidden, are left out of the output layer where
-    /// it has kernels; of the useful ones, too.
+    /// The operations of its batches, whose rows are as long as their longest. Positions without a
+    /// target, such as padding and the tokens that are not hidden, are left out of the output layer
+    /// where it has kernels; of the useful ones, too.
     pub(crate) done: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What may be meant by an option that a command does not have: often a key of the config, as in
+//! Suggestions for an option that a command does not have: often a key of the config, as in
 //! `--epochs 3`.
 
 use std::ffi::OsString;

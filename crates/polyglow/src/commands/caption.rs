@@ -45,7 +45,7 @@ pub(crate) struct CaptionArgs {
     format: Format,
 }
 
-/// How captions are written.
+/// The format of captions.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Text,

@@ -47,12 +47,12 @@ impl ConfigArgs {
     }
 }
 
-/// Where the run of a config is by default: `runs/<name of the config>`.
+/// Returns the default directory of the run of a config: `runs/<name of the config>`.
 pub(super) fn default_run(config: &Path) -> PathBuf {
     Path::new("runs").join(config.file_stem().unwrap_or_default())
 }
 
-/// Where the run of a config is by default whose model translates in the other direction:
+/// Returns the default directory of the run whose model translates in the other direction:
 /// `runs/<name of the config>-reverse`.
 pub(super) fn default_reverse_run(config: &Path) -> PathBuf {
     let mut run = default_run(config).into_os_string();

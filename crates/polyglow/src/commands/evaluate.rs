@@ -79,7 +79,7 @@ struct Report<'a> {
     /// alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
-    /// How often the words of captions look at what they are about, if that is known.
+    /// The share of words of captions that look at what they are about, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pointing: Option<Pointing>,
     /// Decides which scores are printed.

@@ -10,7 +10,7 @@ use polyglow_train::config::model_table;
 use crate::failure::{usage, with_hint};
 use crate::reference::{self, Entry, TEXT, alike_keys, find};
 
-/// What `polyglow help` is asked for.
+/// The arguments of `polyglow help`.
 #[derive(Args)]
 pub(crate) struct HelpArgs {
     /// A command, as in `help train`; or `config`, alone or with a table or a key, as in

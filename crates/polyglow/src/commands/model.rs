@@ -170,7 +170,7 @@ impl ModelArgs {
         }
     }
 
-    /// What runs: the run's plan with what the arguments change in it, on the device that they
+    /// Returns the run's plan with what the arguments change in it, on the device that they
     /// name.
     ///
     /// # Errors

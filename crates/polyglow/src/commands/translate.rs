@@ -113,7 +113,7 @@ impl TranslateArgs {
     }
 }
 
-/// How translations are written. What each format holds is in the help of `--format`.
+/// The format of translations. The help of `--format` says what each one holds.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Text,
@@ -215,8 +215,8 @@ fn check_alone(group: &dyn Group) -> anyhow::Result<()> {
     Err(with_hint(error, "leave `mpirun` out"))
 }
 
-/// What output depends on besides the input, as a short name: the weights, the search, the batches,
-/// the format.
+/// Returns a short name of all that output depends on besides the input: the weights, the search,
+/// the batches, the format.
 fn decided_by(
     args: &TranslateArgs,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! What the dashboard shows: numbers and curves of a training, drawn on a screen of any size.
+//! The content of the dashboard: numbers and curves of a training, drawn on a screen of any size.
 
 use polyglow_metrics::Measure;
 use polyglow_predict::measures::{self, LOSS, PERPLEXITY};
@@ -42,7 +42,7 @@ const WIDE: u16 = 100;
 /// Points of a curve that are drawn at most: a terminal shows no more.
 const DRAWN_POINTS: usize = 500;
 
-/// What Ctrl-C sends to a program that reads single keys.
+/// The character that Ctrl-C sends to a program that reads single keys.
 const CTRL_C: u8 = 3;
 
 /// All that is shown of a training.
@@ -53,9 +53,9 @@ pub(super) struct Board {
     last_step: u64,
     epoch: Option<u64>,
     is_validating: bool,
-    /// What every model has first.
+    /// The curves of the training; those that every model has come first.
     curves: Vec<Curve>,
-    /// Which of the curves that have points is plotted.
+    /// The index, among the curves that have points, of the one that is plotted.
     selected: usize,
     stop_request: StopRequest,
 }

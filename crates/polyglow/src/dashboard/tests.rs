@@ -63,7 +63,7 @@ impl Fixture {
         lock(&self.screen).change_now(|board| board.press(keys));
     }
 
-    /// What is on the screen.
+    /// Returns the text on the screen.
     fn seen(&self) -> String {
         lock(&self.screen).change_now(|_| {});
         self.paper.lock().expect("nobody panics").clone()

@@ -102,7 +102,7 @@ impl Fit {
     }
 }
 
-/// How the lines of a block are shifted, if they are.
+/// Returns by how much the lines of a block are shifted, if they are.
 fn shift_of(block: &[Line]) -> Option<Disorder> {
     if correlation_at(block, 0) >= UNRELATED || belong_at(block, 0) {
         return None;

@@ -1,4 +1,4 @@
-//! How long a training takes on this machine, from steps that were timed.
+//! The time that a training takes on this machine, from steps that were timed.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ pub(crate) struct TimedStep {
     pub(crate) flops: f64,
     /// Its target tokens, without padding.
     pub(crate) tokens: usize,
-    /// How long it took.
+    /// The time that it took.
     pub(crate) seconds: f64,
 }
 

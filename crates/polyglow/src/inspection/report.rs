@@ -132,7 +132,7 @@ fn write_splits(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result 
     Ok(())
 }
 
-/// What the columns mean.
+/// Writes what the columns mean.
 fn write_legend(out: &mut Formatter<'_>, plan: &PlanReport) -> fmt::Result {
     let PlanReport {
         max_len,
@@ -251,7 +251,7 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
     )
 }
 
-/// What the model can be exported to, and why not to the other formats.
+/// Writes the formats that the model can be exported to, and why not to the others.
 fn write_exports(out: &mut Formatter<'_>, exports: &[ExportReport]) -> fmt::Result {
     let taken: Vec<&str> = exports
         .iter()

@@ -1,11 +1,12 @@
-//! What is odd about whole sides of a split: they are swapped, of another language, or in another
+//! Warnings about whole sides of a split: they are swapped, of another language, or in another
 //! order.
 
 use super::fit::Disorder;
 use super::warning::Warning;
 use polyglow_data::clean::language::{Profile, code, is_known, scripts_of};
 
-/// How much more alike the exchanged sides of two splits must be than those of the same name.
+/// The margin by which exchanged sides of two splits must be more alike than those of the same
+/// name.
 const MORE_ALIKE: f64 = 0.05;
 
 /// A split as a whole.

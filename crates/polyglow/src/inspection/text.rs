@@ -33,10 +33,10 @@ const OF_EMBEDDED: &str =
 pub(super) struct TextReport {
     /// `train`, then `valid` if there is one, then the test sets.
     pub(super) splits: Vec<SplitReport>,
-    /// What is odd about pairs; of an embedded corpus, which a user cannot change, only which
+    /// Oddities of pairs; of an embedded corpus, which a user cannot change, only the
     /// held-out sentences it trains on.
     pub(super) findings: Vec<Finding>,
-    /// What is odd about whole sides.
+    /// Warnings about whole sides.
     pub(super) warnings: Vec<Warning>,
 }
 

@@ -13,7 +13,8 @@ use super::warning::Warning;
 
 /// Tokens for each character above which text is cut into bytes.
 const BYTES: f64 = 1.2;
-/// How many times as many tokens for each character as in a tokenizer's own text are too many.
+/// Too many tokens are more than this many times as many for each character as in a tokenizer's own
+/// text.
 const TOO_MANY: f64 = 1.5;
 
 /// The training text that the tokenizers of a fork were made for.
@@ -63,7 +64,8 @@ fn languages(config: &Config) -> Option<[String; 2]> {
         .map(|(src, tgt)| [src.to_owned(), tgt.to_owned()])
 }
 
-/// What does not fit. `own` is the text that the tokenizers of a fork were made for.
+/// Warns of tokenizers that do not fit the text. `own` is the text that those of a fork were made
+/// for.
 pub(super) fn find(plan: &Plan, train: &SplitReport, own: Option<&OwnText>) -> Vec<Warning> {
     let config = &plan.config;
     let of_subwords = matches!(

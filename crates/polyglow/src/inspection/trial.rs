@@ -56,7 +56,7 @@ pub(super) struct Trial<'a> {
     pub(super) shape: &'a ModelShape,
     /// Bytes of the id cache on the disk.
     pub(super) cache: u64,
-    /// Where the run is to be.
+    /// The directory that the run will be in.
     pub(super) directory: &'a Path,
 }
 

@@ -1,4 +1,4 @@
-//! What is suspicious about a config and its data, and what to do about it.
+//! Warnings about a config and its data, with what to do about them.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ const LEFT_OUT: f64 = 0.1;
 pub(crate) struct Warning {
     /// The suspicion, with the figures behind it.
     pub(crate) message: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub(crate) hint: String,
 }
 

@@ -1,10 +1,10 @@
-//! Which cores of a machine each of its ranks works with.
+//! The cores of a machine that each of its ranks works with.
 
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-/// What a rank may use.
+/// The cores that a rank may use.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cores {
     host: String,
@@ -12,7 +12,7 @@ pub(super) struct Cores {
     usable: usize,
     /// Cores of the machine.
     all: usize,
-    /// Which it is bound to, as the system has it; empty where that does not tell.
+    /// The cores that it is bound to, as the system tells; empty where it does not.
     bound_to: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ impl Cores {
         (self.usable / sharing.max(1)).max(1)
     }
 
-    /// What is said of a machine on which ranks are bound to few of many cores.
+    /// Returns a warning about a machine on which ranks are bound to few of many cores.
     pub(super) fn warning(&self, ranks: &[Self]) -> Option<String> {
         let here: Vec<&Self> = ranks
             .iter()

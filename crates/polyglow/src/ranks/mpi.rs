@@ -47,14 +47,14 @@ const PIECE: usize = 1 << 23;
 /// Bytes that all ranks together exchange at a time, because MPI counts them in 32 bits.
 const PARCEL: usize = 1 << 30;
 
-/// How long a rank with an error lets rank 0 speak first.
+/// The time for which a rank with an error lets rank 0 speak first.
 const COURTESY: Duration = Duration::from_secs(1);
 
 /// The time between two looks at whether an exchange hangs.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// How much longer the other ranks wait than rank 0: only rank 0 knows which rank is missing, so
-/// its error has to come first.
+/// The time by which the other ranks wait longer than rank 0: only rank 0 knows which rank is
+/// missing, so its error has to come first.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The processes of MPI.

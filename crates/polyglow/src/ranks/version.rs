@@ -1,4 +1,4 @@
-//! Which version of the program each rank runs.
+//! The version of the program that each rank runs.
 
 /// The version of this process: `0.1.0`, with the commit of a release.
 pub(super) fn own() -> String {

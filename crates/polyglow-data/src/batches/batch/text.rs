@@ -75,7 +75,7 @@ pub struct Piece {
 /// returns the position in the stream at which an example starts, and its ids.
 ///
 /// # Errors
-/// Those of `text`.
+/// `text` fails.
 pub fn pieces<E>(
     positions: Range<u64>,
     first: u32,

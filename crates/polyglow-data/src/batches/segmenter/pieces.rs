@@ -189,7 +189,7 @@ impl PieceTable {
 
 /// A piece with which a text may continue.
 struct Edge {
-    /// Where it ends.
+    /// The position of its end.
     end: usize,
     id: u32,
     /// Its log-probability, times alpha.

@@ -13,7 +13,7 @@ use crate::align::{
 use crate::alignment::Link;
 use crate::error::DataError;
 
-/// How probable a link must be to be learned from: a wrong one harms more than a missing one.
+/// The least probability of a link that is learned from: a wrong one harms more than a missing one.
 const THRESHOLD: f64 = 0.5;
 
 impl Corpus {
@@ -27,7 +27,7 @@ impl Corpus {
     /// interrupted; the caller removes them in the end.
     ///
     /// # Errors
-    /// Those of [`Corpus::pairs`]; [`DataError::Io`] if a state cannot be written.
+    /// As [`Corpus::pairs`]; [`DataError::Io`] if a state cannot be written.
     pub(crate) fn learn_alignments(
         &self,
         dir: &Path,

@@ -40,19 +40,19 @@ pub struct Part {
     pub(super) clean: Option<CleanPart>,
     /// Whether bytes that are no UTF-8 are kept, for cleaning.
     pub(super) keeps_raw_bytes: bool,
-    /// Where it ends too early, if that is no error.
+    /// The place where it ends too early, if that is no error.
     pub(super) cut: Option<Cut>,
     /// The tokens that its sources and targets begin with.
     pub(super) tags: PairTags,
     /// The languages of its sources and targets, where they are named.
     pub(super) languages: Option<[String; 2]>,
-    /// How its sources are changed each time before they are trained on.
+    /// The noise that its sources get anew each time before they are trained on.
     pub(super) noise: Option<Noise>,
     /// The steps, counted from 0, in which it is trained on.
     pub(super) steps: Range<u64>,
 }
 
-/// Where word alignments come from.
+/// The origin of word alignments.
 #[derive(Debug, Clone)]
 pub(super) enum Alignments {
     Embedded(Arc<Vec<Vec<Link>>>),
@@ -61,7 +61,7 @@ pub(super) enum Alignments {
     Learned,
 }
 
-/// Where pairs come from.
+/// The origin of pairs.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Embedded {
@@ -186,7 +186,7 @@ impl Part {
         &self.tags
     }
 
-    /// How its sources are changed each time before they are trained on.
+    /// The noise that its sources get anew each time before they are trained on.
     pub fn noise(&self) -> Option<Noise> {
         self.noise
     }

@@ -1,5 +1,5 @@
-//! Which labeled or captioned images are trained on, if not all of them: a sample of all, drawn by
-//! a seed, because such data mostly lies label by label.
+//! The labeled or captioned images that are trained on, if not all of them: a sample of all, drawn
+//! by a seed, because such data mostly lies label by label.
 
 use super::Corpus;
 use crate::random::{Purpose, below};

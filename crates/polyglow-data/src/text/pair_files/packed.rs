@@ -12,7 +12,7 @@ use crate::file::NewFile;
 /// Bytes of text in a frame of zstd.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Packing {
     #[default]

@@ -14,7 +14,7 @@ use super::clean_text;
 /// result.
 pub(super) struct TextNormalizer {
     all: NormalizerWrapper,
-    /// What follows cleaning, for a normalizer that begins with it.
+    /// The normalizer behind cleaning, for one that begins with cleaning.
     after_cleaning: Option<NormalizerWrapper>,
 }
 

@@ -1,6 +1,6 @@
-//! How words are segmented in training.
+//! The segmentation of words in training.
 
-/// How the words of training text are segmented: see [`TokenizerConfig::segmentation`].
+/// The segmentation of words in training text: see [`TokenizerConfig::segmentation`].
 ///
 /// [`TokenizerConfig::segmentation`]: super::TokenizerConfig::segmentation
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Which words the splits combine, read off the finished English text instead of the generator's
+//! The words that the splits combine, read off the finished English text instead of the generator's
 //! own notes.
 
 use super::lexicon::{Adjective, Frame, Verb};
@@ -136,7 +136,7 @@ fn object_relative(words: &[&str]) -> Option<&'static Verb> {
     verb(rest).map(|(verb, _)| verb)
 }
 
-/// What follows the person to whom something is given.
+/// Returns the words behind the person to whom something is given.
 fn after_receiver<'a>(words: &'a [&'a str]) -> &'a [&'a str] {
     let is_pronoun = OBJECT_PRONOUNS
         .iter()

@@ -40,9 +40,9 @@ pub(super) struct BackwardInput<'a> {
 
 /// The gradients of a batch row of the projections, which the backward pass writes.
 pub(super) enum Gradients<'a> {
-    /// Those of self-attention: queries, keys and values side by side.
+    /// Gradients of self-attention: queries, keys and values side by side.
     Joined(&'a mut [f32]),
-    /// Those of cross-attention: queries alone, and keys and values side by side.
+    /// Gradients of cross-attention: queries alone, and keys and values side by side.
     Separate {
         query: &'a mut [f32],
         key_value: &'a mut [f32],

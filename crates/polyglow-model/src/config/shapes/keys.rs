@@ -1,9 +1,9 @@
 //! Keys of `[model]` that several architectures have in common.
 
-/// Those of all.
+/// The keys of all architectures.
 pub(super) const SIZES: &[&str] = &["preset", "d_model"];
 
-/// Those of layers of self-attention.
+/// The keys of layers of self-attention.
 pub(super) const SELF_ATTENTION: &[&str] = &[
     "d_ff",
     "num_heads",
@@ -13,11 +13,11 @@ pub(super) const SELF_ATTENTION: &[&str] = &[
     "norm",
 ];
 
-/// Those of models that write text.
+/// The keys of models that write text.
 pub(super) const DECODER: &[&str] = &["num_decoder_layers", "tie_embeddings"];
 
-/// Those of recurrent layers.
+/// The keys of recurrent layers.
 pub(super) const CELLS: &[&str] = &["cell", "cell_size", "bias"];
 
-/// Those of recurrent decoders that may attend to a source.
+/// The keys of recurrent decoders that may attend to a source.
 pub(super) const RECURRENT_DECODER: &[&str] = &["attention", "attend", "input_feeding"];

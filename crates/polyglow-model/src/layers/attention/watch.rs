@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-/// Which positions attend to which.
+/// The positions that attend, and those that they attend to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionKind {
     /// Source positions attend to source positions.

@@ -24,7 +24,7 @@ pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
 
 /// Moves the directory `finished` to `path`, and removes the one that was there.
 ///
-/// Where the system can exchange two directories, there is one at `path` at every moment.
+/// If the system can exchange two directories, there is one at `path` at every moment.
 ///
 /// # Errors
 /// Something cannot be moved; what was at `path` is still there then.
@@ -75,7 +75,7 @@ pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
 
 /// Makes a link at `path` to `target` in the same directory.
 ///
-/// Where there are no links, as on a disk formatted for Windows, and on Windows itself, which by
+/// If there are no links, as on a disk formatted for Windows, and on Windows itself, which by
 /// default lets only administrators make them, it is a file that holds the name.
 ///
 /// # Errors

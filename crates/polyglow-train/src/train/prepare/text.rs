@@ -19,11 +19,11 @@ const SOME: usize = 1000;
 /// The data of a training: what a config names, or what a program has in memory.
 #[derive(Debug)]
 pub struct Text {
-    /// What is trained on.
+    /// The training text.
     pub train: Corpus,
     /// The corpus of [`Self::held_out`].
     pub valid: Option<Corpus>,
-    /// What training is watched on; empty where there is none.
+    /// The examples that training is validated on; empty where there are none.
     pub held_out: Arc<HeldOut>,
 }
 

@@ -1,4 +1,4 @@
-//! Which validation is the best so far, and whether training still improves.
+//! The best validation so far, and whether training still improves.
 
 use crate::run::{Best, TrainState};
 

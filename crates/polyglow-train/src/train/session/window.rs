@@ -15,7 +15,7 @@ pub(super) struct Window<T: Task> {
     pub(super) first: usize,
     /// The examples of the step, of all processes.
     pub(super) examples: Vec<u32>,
-    /// Where the next window begins.
+    /// The position at which the next window begins.
     pub(super) next: Position,
 }
 

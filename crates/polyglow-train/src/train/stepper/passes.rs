@@ -36,7 +36,7 @@ impl StepKey {
     }
 }
 
-/// What all passes of a step have in common.
+/// The things that all passes of a step share.
 pub(super) struct StepContext<'a, T: Task> {
     pub(super) task: &'a T,
     pub(super) model: &'a T::Model,

@@ -171,7 +171,7 @@ pub(super) struct Style {
     pub(super) short: bool,
 }
 
-/// What is scored.
+/// The unit that is scored.
 #[derive(Clone, Copy)]
 pub(super) enum Task {
     /// The corpus, of each system.

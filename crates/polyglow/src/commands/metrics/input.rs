@@ -36,7 +36,7 @@ struct Text {
 
 /// The lines of all files, as many in each.
 pub(super) struct Systems<'a> {
-    /// What each system is called: its file.
+    /// The name of each system: its file.
     pub(super) names: Vec<String>,
     /// The hypotheses of each system.
     pub(super) hypotheses: Vec<Vec<&'a str>>,

@@ -12,7 +12,7 @@ use crate::failure::{usage, with_hint};
 
 /// The scores by one metric.
 pub(super) struct Scores {
-    /// How the scores were computed.
+    /// The signature, which says how the scores were computed.
     pub(super) signature: Signature,
     /// One for each system, or for each line where lines are scored.
     pub(super) scores: Vec<Scored>,

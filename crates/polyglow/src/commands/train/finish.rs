@@ -165,8 +165,8 @@ fn write_next(
     writeln!(out, "  {program} info {root}")
 }
 
-/// How this program was called, so that what is printed can be typed: `target/release/polyglow`
-/// under `cargo run`.
+/// Returns the name that this program was called by, so that what is printed can be typed:
+/// `target/release/polyglow` under `cargo run`.
 fn program() -> String {
     shell_word(
         std::env::args_os()

@@ -140,7 +140,7 @@ impl Input {
     }
 }
 
-/// What may be meant by a name that is of no file: the text itself.
+/// Adds to an error that a name of no file may be meant as the text itself.
 fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
     if path.symlink_metadata().is_ok() {
         return error.into();

@@ -12,7 +12,7 @@ use super::TranslateArgs;
 use super::partial::{Partial, place};
 use crate::failure::{usage, with_hint};
 
-/// Where translations go.
+/// The place that translations go to.
 pub(super) enum Output {
     Stdout,
     /// Not a regular file but a pipe, `/dev/null` or the like; it is written directly.

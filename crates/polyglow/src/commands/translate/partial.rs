@@ -67,16 +67,16 @@ impl Partial {
     }
 }
 
-/// Where output grows that is to be at `path`. What decides it besides the input is in the name, so
-/// that no file is of two models.
+/// Returns the path at which output grows that is to be at `path`. All that decides it besides the
+/// input is in the name, so that no file is of two models.
 pub(super) fn place(path: &Path, decided_by: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{decided_by}.partial"));
     name.into()
 }
 
-/// How many lines of the input are translated in an output, as a number of portions, and in how
-/// many bytes.
+/// Returns how many lines of the input are translated in an output, as a number of portions, and in
+/// how many bytes.
 fn whole(mut output: impl BufRead, format: Format, n_best: usize) -> anyhow::Result<(usize, u64)> {
     let mut row = Vec::new();
     let mut rows = 0;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::sentences::{join, sentence_requests};
 use super::{Format, TranslateArgs};
 
-/// Where translations are written, and how.
+/// The output that translations are written to, and their format.
 pub(super) struct Results {
     pub(super) out: Box<dyn Write>,
     format: Format,

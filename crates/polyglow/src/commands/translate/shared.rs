@@ -93,7 +93,7 @@ pub(super) fn help(runner: &Runner, results: &Results) -> anyhow::Result<()> {
     }
 }
 
-/// What is to be written for each portion, or why it cannot be made, in every rank.
+/// Returns the text to write for each portion, or why it cannot be made, in every rank.
 fn translate(
     runner: &Runner,
     results: &Results,

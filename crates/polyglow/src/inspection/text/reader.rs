@@ -109,8 +109,8 @@ impl Reader {
         Ok(())
     }
 
-    /// What was gathered, for a split with these counts of tokens, whose text is cleaned before it
-    /// is encoded, or is not; `is_cleanable` says whether `polyglow clean` takes it.
+    /// Returns the findings for a split with these counts of tokens, whose text is cleaned before
+    /// it is encoded, or is not; `is_cleanable` says whether `polyglow clean` takes it.
     pub(super) fn finish(
         mut self,
         report: &CorpusReport,

@@ -1,4 +1,4 @@
-//! How long a validation takes, from one of a part of the set.
+//! The time that a validation takes, from one of a part of the set.
 
 use std::sync::Arc;
 use std::time::Instant;

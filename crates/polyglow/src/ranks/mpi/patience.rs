@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use polyglow_predict::error::Result;
 use polyglow_train::TrainError;
 
-/// How long ranks wait before they say for whom.
+/// The time that ranks wait before they say for whom.
 const IMPATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits between two looks for a message, longer and longer: a message that comes soon is taken at

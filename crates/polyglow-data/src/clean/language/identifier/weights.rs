@@ -24,7 +24,7 @@ pub(super) struct NgramWeights {
     dense: Vec<f32>,
 }
 
-/// Where the row of an n-gram stands. It is all 0 where there is none. Of two n-grams whose hashes agree
+/// The place of an n-gram's row. It is all 0 where there is none. Of two n-grams whose hashes agree
 /// in the upper half, and nearly in the slot, the second has the row of the first: that is rarer than one
 /// pair in billions.
 #[derive(Clone, Copy, Default)]

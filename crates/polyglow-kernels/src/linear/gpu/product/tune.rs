@@ -177,7 +177,7 @@ fn units(tile_size: TileSizeSelection) -> Strategy {
 enum Tried {
     /// Always.
     Always,
-    /// Where there are no units as NVIDIA's instructions have them.
+    /// For devices without units for NVIDIA's matrix instructions.
     WithoutMma,
     /// If all are.
     WithAll,
@@ -347,8 +347,8 @@ fn candidates(client: &Client) -> TunableSet<MatmulAutotuneKey, Matrices, ()> {
     set
 }
 
-/// What products have in common for which the same kernel is the fastest: formats, layouts, and
-/// sizes up to a power of 2.
+/// Returns a key that products share for which the same kernel is the fastest: formats, layouts,
+/// and sizes up to a power of 2.
 fn key((left, right, output): &Matrices) -> MatmulAutotuneKey {
     MatmulAutotuneKey::from_parts(
         left.meta.shape(),

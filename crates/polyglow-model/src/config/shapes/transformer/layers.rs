@@ -1,4 +1,4 @@
-//! What the layers of a Transformer are made from, by its shape.
+//! The parts of a Transformer's layers, by its shape.
 
 use burn::tensor::Device;
 

@@ -34,7 +34,7 @@ pub(super) struct TrainingText {
     origin: Origin,
 }
 
-/// Where a text to train on comes from.
+/// The origin of a text to train on.
 enum Origin {
     /// It is the text of the config without some groups of filters.
     Without(Vec<FilterGroup>),

@@ -168,7 +168,7 @@ impl SeedTraining<'_> {
         format!("{}, seed {}", self.text.name, self.seed)
     }
 
-    /// Where its text is.
+    /// Returns the directory of its text.
     fn dir(&self) -> PathBuf {
         self.proof.dir.join(&self.text.name)
     }

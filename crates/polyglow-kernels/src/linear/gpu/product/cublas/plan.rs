@@ -33,7 +33,7 @@ pub(super) fn is_installed() -> bool {
 /// A matrix in memory, or several one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Matrix {
-    /// How many there are.
+    /// The number of matrices, one behind the other.
     pub(super) stack: usize,
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -56,7 +56,7 @@ pub(super) struct Product {
     pub(super) output: Matrix,
 }
 
-/// How a product is computed.
+/// The way in which a product is computed.
 pub(super) struct Plan {
     library: cublasLtHandle_t,
     description: cublasLtMatmulDesc_t,
