@@ -16,7 +16,7 @@ use crate::error::{Context, ErrorKind, Result, TrainError, with_hint};
 /// A group of processes that work on one thing.
 ///
 /// # Errors
-/// Every method fails if another rank cannot be reached, or has not come in time.
+/// A method that returns a `Result` fails if another rank cannot be reached, or is late.
 pub trait Group: Debug + Send + Sync {
     /// Returns the number of this process, from 0.
     fn rank(&self) -> usize;

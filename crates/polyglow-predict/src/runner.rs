@@ -39,7 +39,7 @@ pub struct Runner<M = Model> {
     pub tgt: Arc<Tokenizer>,
     /// The task that the models were trained for.
     pub task: Arc<dyn TaskUse>,
-    /// The search that is used where a request names no other.
+    /// The settings of the search; a request may override each of them.
     search: SearchConfig,
     /// The tokens that every source and every output begin with.
     tags: PairTags,
@@ -76,7 +76,7 @@ pub struct Member<M = Model> {
 pub struct Options {
     /// The task that the models were trained for.
     pub task: Arc<dyn TaskUse>,
-    /// The search that is used where a request names no other.
+    /// The settings of the search; a request may override each of them.
     pub search: SearchConfig,
     /// The tokens that every source and every output begin with.
     pub tags: PairTags,
@@ -122,7 +122,7 @@ impl<M> Runner<M> {
         }
     }
 
-    /// Returns how hypotheses are searched for where a request leaves it open.
+    /// Returns the settings of the search, each of which a request may override.
     pub fn search(&self) -> &SearchConfig {
         &self.search
     }

@@ -8,7 +8,7 @@ mod symbols;
 use polyglow_data::script::has_space_between;
 use serde::Serialize;
 
-/// The unit of a text.
+/// A part of a text: a sentence, or what stands between sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part<'a> {

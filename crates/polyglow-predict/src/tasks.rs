@@ -44,9 +44,9 @@ pub struct TaskFacts {
     pub writes: bool,
     /// The scores that a validation may give, beside the loss and the perplexity.
     pub scores: &'static [Measure],
-    /// The plural of an example: `sentences`.
+    /// The plural noun for examples in reports: `sentences`.
     pub examples: &'static str,
-    /// A verb that fits behind "a model which": `translates`.
+    /// A predicate for messages, after "which": `translates`.
     pub does: &'static str,
     /// A sentence for error messages that names the commands for its models.
     pub advice: &'static str,

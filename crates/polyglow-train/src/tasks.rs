@@ -173,7 +173,7 @@ pub(crate) const ID_BYTES: usize = size_of::<i32>();
 /// The loss of a batch, as sums in nats, `[1]` each.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// The value that gradients are computed of.
+    /// The loss that is differentiated.
     pub minimized: Tensor<1>,
     /// Smoothed cross-entropy.
     pub loss_sum: Tensor<1>,

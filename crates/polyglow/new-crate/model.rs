@@ -258,7 +258,7 @@ impl Grouped {
     }
 }
 
-/// What training asks for: all positions of the target at once.
+/// Training predicts all positions of the target at once.
 impl Predict<Pair> for Grouped {
     fn predict(&self, Pair { src, tgt_in }: Pair) -> Prediction<'_> {
         let (memory, memory_mask) = self.encode(src.into_ids());
@@ -279,7 +279,7 @@ impl Predict<Pair> for Grouped {
     }
 }
 
-/// What a search keeps between positions.
+/// The keys, values and masks that a search keeps between positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     layers: Vec<LayerCache>,
@@ -293,7 +293,7 @@ struct LayerCache {
     source: Option<KeyValue>,
 }
 
-/// What search asks for: one position after the other, of rows that split and end.
+/// A search predicts one position after the other, of rows that split and end.
 impl Generate for Grouped {
     type Cache = Cache;
 
@@ -340,7 +340,7 @@ impl Generate for Grouped {
     }
 }
 
-/// What `embeddings` asks for.
+/// The command `embeddings` reads states of the model.
 impl Inspect for Grouped {
     type Inputs = Pair;
 

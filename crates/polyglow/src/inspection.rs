@@ -47,7 +47,7 @@ pub(crate) struct Inspection {
     pub(crate) findings: Vec<Finding>,
     /// Sizes of the vocabularies.
     pub(crate) vocabulary: VocabularyReport,
-    /// The formats that a model that translates text can be exported to; empty for other models.
+    /// Whether a model that translates text can be exported to each format; empty for other models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) exports: Vec<ExportReport>,
     /// Number of trained values; tied matrices count once.

@@ -136,7 +136,7 @@ pub(crate) struct Corpus {
 /// A size on this machine.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Measured {
-    /// The size that is proposed.
+    /// The size that was measured.
     pub(crate) size: Size,
     /// Number of trained values.
     pub(crate) parameters: usize,

@@ -1,4 +1,4 @@
-//! The counter of each two words of a pair.
+//! Counters of the word pairs of a text.
 
 use std::ops::Range;
 

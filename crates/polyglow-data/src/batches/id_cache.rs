@@ -47,7 +47,7 @@ struct PartOptions {
     weight: f64,
     /// The numbers of tags that its sources and its targets begin with.
     num_tags: [usize; 2],
-    /// The noise that its sources get anew each time.
+    /// The noise in its sources, drawn anew each time.
     noise: Option<Noise>,
     /// The steps in which it is trained on.
     steps: Range<u64>,

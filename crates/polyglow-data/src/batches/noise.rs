@@ -18,7 +18,7 @@ const MIN_LETTERS: usize = 4;
 #[cfg(feature = "training")]
 const MAX_DRAWS: u64 = 8;
 
-/// The probabilities of changes that sources get anew each time they are trained on; targets stay.
+/// Probabilities of changes to sources, drawn anew each time one is trained on; targets stay.
 ///
 /// A source that becomes more than half as long again, in tokens, or longer than any other of the
 /// text, is drawn once more, and stays as it is if that happens eight times. So does one with an

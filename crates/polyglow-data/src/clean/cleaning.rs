@@ -155,7 +155,7 @@ impl Cleaning {
         })
     }
 
-    /// Notes what was not looked for, and how many pairs that takes.
+    /// Notes which pairs were not looked for, and how many pairs it takes to look for them.
     fn note_gap(&mut self, group: FilterGroup, what: &str, pairs: usize) {
         let gap = format!(
             "{what} were not looked for, which takes {pairs} pairs that nothing else removes"

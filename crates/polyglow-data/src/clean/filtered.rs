@@ -47,7 +47,7 @@ pub struct Explanation {
     /// languages, or a side has no letters.
     pub guesses: [Option<Guess>; 2],
     /// The score of the pair minus the limit, for each kind of noise: below 0 it is removed. Empty
-    /// if nothing was learned of what sides say, or a side has no words.
+    /// if no tables of words were learned, or a side has no words.
     pub margins: Vec<(&'static str, f64)>,
     /// The words of the source and of the target, once repaired, that have no partner on the other side by
     /// what was learned from the text.
@@ -166,7 +166,7 @@ impl<'a> Filtered<'a> {
     }
 
     /// Returns where the words of a pair stand, in bytes, that have no partner on the other side: on the
-    /// source, and on the target. None if nothing was learned of what sides say.
+    /// source, and on the target. None if no tables of words were learned.
     pub fn words_without_partner(&self, index: u64, pair: &Pair) -> [Vec<Range<usize>>; 2] {
         let lexical = self.cleaning.lexical.as_ref();
         lexical.map_or_else(Default::default, |lexical| {

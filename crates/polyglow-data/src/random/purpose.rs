@@ -25,7 +25,7 @@ pub enum Purpose {
     SrcSegmentation,
     /// New segmentations of the target side. Key: seed, epoch, example, attempt.
     TgtSegmentation,
-    /// The places where a stream of text is cut into windows. Key: seed, epoch.
+    /// The offset at which the windows of a stream of text begin. Key: seed, epoch.
     WindowOffset,
     /// A generated picture of the toy corpus. Key: seed, picture.
     Picture,

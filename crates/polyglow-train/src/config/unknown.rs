@@ -27,10 +27,11 @@ const TABLES: [(&str, &str); 4] = [
 ];
 
 /// Serde's words for what it expects, and a user's.
-const EXPECTED: [(&str, &str); 14] = [
+const EXPECTED: [(&str, &str); 15] = [
     ("expected struct DataConfig", "expected a section with keys"),
     ("expected struct ImageConfig", "expected a table with keys"),
     ("expected struct SkipGrams", "expected a table with keys"),
+    ("expected struct Noise", "expected a table with keys"),
     (
         "expected struct TokenizerConfig",
         "expected a section with keys",
@@ -94,10 +95,16 @@ fn suggest(message: &str) -> Option<String> {
     {
         return Some(format!("`{unknown}` is `{now}` now"));
     }
-    if message.starts_with("unknown field")
-        && let Some(section) = section_of(unknown)
-    {
-        return Some(format!("`{unknown}` belongs to the section `[{section}]`"));
+    if message.starts_with("unknown field") {
+        // A key of a table within the section that it stands in was meant for that table.
+        if keys_of("data") == known
+            && let Some(table) = table_of(unknown)
+        {
+            return Some(format!("`{unknown}` belongs to `{table}`"));
+        }
+        if let Some(section) = section_of(unknown) {
+            return Some(format!("`{unknown}` belongs to the section `[{section}]`"));
+        }
     }
     let is_architecture = known.contains(&Arch::default().name());
     let near = nearest(unknown, known.iter().copied());
@@ -125,7 +132,13 @@ fn section_of(unknown: &str) -> Option<&'static str> {
         .find(|section| keys_of(section).iter().any(|key| key == unknown))
 }
 
-/// Returns the table, within a section, that has these keys.
+/// Returns the key that is a table, or a list of tables, with the key `unknown`.
+fn table_of(unknown: &str) -> Option<&'static str> {
+    let has_key = |&(_, text): &(&str, &str)| known_keys(text).iter().any(|key| key == unknown);
+    TABLES.into_iter().find(has_key).map(|(table, _)| table)
+}
+
+/// Returns the key that is a table, or a list of tables, with these keys.
 fn table_with(keys: &[&str]) -> Option<&'static str> {
     let has_keys = |&(_, text): &(&str, &str)| known_keys(text) == keys;
     TABLES.into_iter().find(has_keys).map(|(table, _)| table)

@@ -196,11 +196,25 @@ fn an_unknown_key_of_a_corpus_is_shown() {
     assert!(message.contains("expected a table `{ path"), "{message}");
     let (message, _) = wrong("[data]\ntrain = 1\n");
     assert!(message.contains("expected a path, or a list"), "{message}");
-    let (_, hint) = wrong("[data.noise]\ntypo = 0.1\n");
-    assert_eq!(
-        hint,
-        "did you mean `typos`? `polyglow help config data.noise` explains it"
-    );
+    let (message, _) = wrong(&table("noise = 0.1"));
+    assert!(message.contains("expected a table with keys"), "{message}");
+    let set = "data.train=[{path='web', tagg='<bt>'}]";
+    assert!(error(SMALLEST, &[set]).contains("unknown field `tagg`"));
+    for (table, key, meant) in [
+        ("noise", "typo", "typos"),
+        ("images", "sizes", "size"),
+        ("words", "windows", "window"),
+    ] {
+        let (_, hint) = wrong(&format!("[data.{table}]\n{key} = 1\n"));
+        let expected =
+            format!("did you mean `{meant}`? `polyglow help config data.{table}` explains it");
+        assert_eq!(hint, expected);
+    }
+    // Keys of tables within `[data]` that stand in the section itself.
+    for (key, place) in [("tag", "data.train"), ("typos", "data.noise")] {
+        let (_, hint) = wrong(&format!("[data]\n{key} = 1\n"));
+        assert_eq!(hint, format!("`{key}` belongs to `{place}`"));
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use polyglow_data::clean::language::Profile;
 use polyglow_data::config::{Content, Direction};
 use polyglow_data::corpus::{Corpus, held_out};
-use polyglow_data::file;
+use polyglow_data::file::{self, NewFile};
 use polyglow_data::lines::Lines;
 use polyglow_data::pair_files::PairFormat;
 use polyglow_predict::group::alone;
@@ -45,9 +45,9 @@ pub(crate) struct BacktranslateArgs {
     /// Text in the target language of the config, one sentence per line
     #[arg(long, value_name = "FILE")]
     mono: PathBuf,
-    /// Directory to write to: `translated`, all pairs, and `train`, those that stay, with the
-    /// endings of the languages; `removed.tsv`, `report.json` and `report.html`. The same command
-    /// continues where an earlier one was ended
+    /// Directory to write to: `translated`, the pairs before they are cleaned, and `train`, those
+    /// that stay, with the endings of the languages; `removed.tsv`, `report.json` and
+    /// `report.html`. The same command continues where an earlier one was ended
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Run of a model that translates from the target language to the source language [default:
@@ -158,7 +158,7 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
     }
     // Files that an earlier command was writing when it was killed.
     let is_ours = |name: &str| {
-        let beginnings = ["train.", "removed.", "report."];
+        let beginnings = ["translated.", "train.", "removed.", "report."];
         beginnings
             .iter()
             .any(|beginning| name.starts_with(beginning))
@@ -309,7 +309,7 @@ impl RawPairs {
         });
         let least = least_score(table, args.keep)?;
         let create = |path: &Path| {
-            let file = fs::File::create(path);
+            let file = NewFile::create(path);
             let file = file.with_context(|| format!("cannot write `{}`", path.display()))?;
             anyhow::Ok(BufWriter::new(file))
         };
@@ -332,9 +332,12 @@ impl RawPairs {
                 .and_then(|()| writeln!(tgt, "{target}"))
                 .with_context(|| format!("cannot write into `{}`", args.out.display()))?;
         }
-        src.flush()
-            .and_then(|()| tgt.flush())
-            .with_context(|| format!("cannot write into `{}`", args.out.display()))?;
+        for file in [src, tgt] {
+            file.into_inner()
+                .map_err(io::Error::from)
+                .and_then(NewFile::commit)
+                .with_context(|| format!("cannot write into `{}`", args.out.display()))?;
+        }
         if num_low > 0 {
             tracing::info!(
                 "{num_low} pairs are left out, whose translations score less than {least:.3}"

@@ -51,7 +51,7 @@ pub(crate) struct CleanArgs {
     text: PairsArgs,
     /// Directory to write to, which is empty or not there yet: `train` with the endings of the
     /// languages, `removed.tsv`, `report.json` and `report.html`; with `--prove` a folder with these
-    /// and runs for each text
+    /// and runs for each text. Needed unless `--dry-run` or `--explain` is given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The form of the files to write: `lines`, `tsv` or `tmx`, each also with `.gz` or `.zst` behind
@@ -120,13 +120,12 @@ impl CleanArgs {
 /// that is worth. Returns the exit code.
 ///
 /// # Errors
-/// The config is wrong, its text has no pairs or none that stays, scores do not fit it, or there is something at `--out`
-/// already (exit code 2); a file cannot be read or written.
+/// The config is wrong, its text has no pairs or none that stays, scores do not fit it, there is no `--out`
+/// where one is needed, or something is there already (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     if args.out.is_none() && !args.dry_run && args.explain.is_empty() {
         let error = anyhow!("no directory to write to");
-        let hint =
-            "`--out DIR` names one; `--dry-run` writes nothing, and says what would be removed";
+        let hint = "`--out DIR` names one; `--dry-run` and `--explain LINE` write nothing";
         return Err(with_hint(usage(error), hint));
     }
     let mut text = args.text.open_uncleaned("clean")?;
@@ -343,7 +342,7 @@ fn title(reading: Reading) -> &'static str {
     match reading {
         Reading::Rules => "looking at each pair",
         Reading::Languages => "looking at languages",
-        Reading::Meanings => "looking at what sides say",
+        Reading::Meanings => "looking for misaligned, cut and joined pairs",
     }
 }
 

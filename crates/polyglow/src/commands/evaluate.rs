@@ -79,7 +79,7 @@ struct Report<'a> {
     /// alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
-    /// The share of words of captions that look at what they are about, if that is known.
+    /// The shares, by decoder layer, of words of captions that look at what they are about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pointing: Option<Pointing>,
     /// Decides which scores are printed.

@@ -21,7 +21,7 @@ use polyglow_train::train::Training;
 use super::check::Passing;
 use super::export::format_names;
 use crate::failure::{usage, with_hint};
-use crate::inspection::{duration, inspect};
+use crate::inspection::{Warning, duration, inspect};
 use crate::program;
 use crate::proposal::{self, Budget, Proposal, propose_for};
 use files::{Found, Ignored, find};
@@ -31,6 +31,9 @@ use text::Subject;
 
 /// The folder for what is split off, in the folder of the data.
 const SPLIT: &str = "split";
+
+/// Pairs in a set below which there is a warning.
+const FEW: u64 = 100;
 
 /// The arguments of `polyglow new`.
 #[derive(Args)]
@@ -214,6 +217,9 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
         .map(|set| open_utf8(set, languages))
         .collect::<Result<_, _>>()?;
     provide(&found.train, languages, &missing, &held_out, &folder)?;
+    for name in &missing {
+        warn_of_few(&folder.join(name), languages)?;
+    }
     let valid = found.valid.clone().or_else(|| Some(folder.join("valid")));
     let tests = if found.tests.is_empty() {
         vec![folder.join("test")]
@@ -226,6 +232,23 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
         tests,
         ..found
     })
+}
+
+/// Warns of a set that was split off with fewer than [`FEW`] pairs.
+///
+/// # Errors
+/// It cannot be read.
+fn warn_of_few(set: &Path, languages: [&str; 2]) -> anyhow::Result<()> {
+    let pairs = count(&open(set, languages)?)?;
+    if pairs < FEW {
+        let message = format!(
+            "`{}` has {pairs} pairs, and of fewer than {FEW} a few decide the score",
+            set.display()
+        );
+        let hint = "give a set of some hundred pairs, from elsewhere or translated for it";
+        tracing::warn!("{}", Warning::new(message, hint));
+    }
+    Ok(())
 }
 
 /// Returns the table `[data]` of the config for these files.

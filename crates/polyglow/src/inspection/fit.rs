@@ -102,7 +102,7 @@ impl Fit {
     }
 }
 
-/// Returns by how much the lines of a block are shifted, if they are.
+/// Returns where a block's targets are shifted, and by how many lines; `None` if they are not.
 fn shift_of(block: &[Line]) -> Option<Disorder> {
     if correlation_at(block, 0) >= UNRELATED || belong_at(block, 0) {
         return None;

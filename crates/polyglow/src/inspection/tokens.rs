@@ -13,8 +13,8 @@ use super::warning::Warning;
 
 /// Tokens for each character above which text is cut into bytes.
 const BYTES: f64 = 1.2;
-/// Too many tokens are more than this many times as many for each character as in a tokenizer's own
-/// text.
+/// The ratio of tokens per character to those of the tokenizer's own text above which there are too
+/// many.
 const TOO_MANY: f64 = 1.5;
 
 /// The training text that the tokenizers of a fork were made for.
@@ -64,8 +64,8 @@ fn languages(config: &Config) -> Option<[String; 2]> {
         .map(|(src, tgt)| [src.to_owned(), tgt.to_owned()])
 }
 
-/// Warns of tokenizers that do not fit the text. `own` is the text that those of a fork were made
-/// for.
+/// Returns warnings about tokenizers that do not fit the text. `own` is the text that those of a
+/// fork were made for.
 pub(super) fn find(plan: &Plan, train: &SplitReport, own: Option<&OwnText>) -> Vec<Warning> {
     let config = &plan.config;
     let of_subwords = matches!(

@@ -292,14 +292,16 @@ fn back_translations_are_made_cleaned_and_trained_with() {
     assert_eq!(left.len(), 7, "{left:?}");
     // Lines that are named are there to be looked at.
     let removed = read("bt/removed.tsv");
-    let place = removed
+    let row: Vec<&str> = removed
         .lines()
         .nth(1)
-        .and_then(|row| row.split('\t').nth(1));
-    assert!(
-        place.is_some_and(|place| place.starts_with("bt/translated.en:")),
-        "{removed}"
-    );
+        .expect("the test set's line goes")
+        .split('\t')
+        .collect();
+    let (file, line) = row[1].split_once(':').expect("a file and a line");
+    let line: usize = line.parse().expect("a number");
+    let translated = read(file);
+    assert_eq!(translated.lines().nth(line - 1), Some(row[2]), "{removed}");
     // A command that ends between its last steps, here because the report cannot be written, continues
     // with what is there.
     let table = "ended/translations-00000000.tsv";
@@ -401,6 +403,7 @@ fn back_translations_are_made_cleaned_and_trained_with() {
     );
     let num_kept = read("half/train.en").lines().count();
     assert!((17..=20).contains(&num_kept), "{num_kept}");
+    assert!(!sandbox.path().join("half/translated.en").exists());
     let mixture = "data.train=[{path='de.tsv'},{path='bt/train',tag='<bt>',weight=0.5}]";
     sandbox.train("mixed", &[mixture, "train.max_steps=3"]);
 }

@@ -161,7 +161,9 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_the_rest() {
     let all: Vec<String> = lines(&sandbox.path().join("data/talks.en"));
     let (_, messages) = sandbox.succeed(&NEW);
     assert!(
-        messages.contains("warning: with fewer than 100 pairs, scores are mostly chance"),
+        messages.contains(
+            "warning: `data/split/valid` has 30 pairs, and of fewer than 100 a few decide"
+        ),
         "{messages}"
     );
     let text = fs::read_to_string(sandbox.path().join("mine.toml")).expect("it was written");
@@ -192,7 +194,8 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_the_rest() {
     fs::remove_file(sandbox.path().join("mine.toml")).expect("it is there");
     let (_, messages) = sandbox.succeed(&NEW);
     assert!(
-        messages.contains("taking what was split off before"),
+        messages.contains("taking what was split off before")
+            && messages.contains("`data/split/test` has 30 pairs"),
         "{messages}"
     );
     // Of other text it is not taken.

@@ -1,4 +1,5 @@
-//! Tables of words that translate each other: IBM model 1 (Brown et al. 1993, section 4.1).
+//! Tables of words that translate each other, learned from pairs: IBM model 1 (Brown et al. 1993,
+//! section 4.1).
 //!
 //! ```text
 //! p(f | e_1 .. e_I) = (t(f | null) + sum over i of t(f | e_i)) / (I + 1)

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::Corpus;
 use crate::error::DataError;
 
-/// The place where a part ends too early, once it is known. All readings of the part end there.
+/// The position at which a part ends too early, once it is known. All readings of it end there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cut(Arc<OnceLock<EarlyEnd>>);
 

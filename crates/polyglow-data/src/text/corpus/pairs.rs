@@ -24,7 +24,7 @@ pub struct Pairs {
     /// Whether the sides are exchanged.
     pub(super) is_reversed: bool,
     pub(super) is_text: bool,
-    /// The place where the part ends too early, if that is no error.
+    /// The position at which the part ends too early, if that is no error.
     pub(super) cut: Option<Cut>,
     /// The number of pairs that were read.
     pub(super) num_read: u64,

@@ -40,13 +40,13 @@ pub struct Part {
     pub(super) clean: Option<CleanPart>,
     /// Whether bytes that are no UTF-8 are kept, for cleaning.
     pub(super) keeps_raw_bytes: bool,
-    /// The place where it ends too early, if that is no error.
+    /// The position at which it ends too early, if that is no error.
     pub(super) cut: Option<Cut>,
     /// The tokens that its sources and targets begin with.
     pub(super) tags: PairTags,
     /// The languages of its sources and targets, where they are named.
     pub(super) languages: Option<[String; 2]>,
-    /// The noise that its sources get anew each time before they are trained on.
+    /// The noise in its sources, drawn anew each time they are trained on.
     pub(super) noise: Option<Noise>,
     /// The steps, counted from 0, in which it is trained on.
     pub(super) steps: Range<u64>,
@@ -186,7 +186,7 @@ impl Part {
         &self.tags
     }
 
-    /// The noise that its sources get anew each time before they are trained on.
+    /// The noise in its sources, drawn anew each time they are trained on.
     pub fn noise(&self) -> Option<Noise> {
         self.noise
     }

@@ -14,7 +14,7 @@ use super::clean_text;
 /// result.
 pub(super) struct TextNormalizer {
     all: NormalizerWrapper,
-    /// The normalizer behind cleaning, for one that begins with cleaning.
+    /// The steps after cleaning; `None` if the normalizer does not begin with cleaning.
     after_cleaning: Option<NormalizerWrapper>,
 }
 

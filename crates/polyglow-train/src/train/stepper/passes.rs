@@ -36,7 +36,7 @@ impl StepKey {
     }
 }
 
-/// The things that all passes of a step share.
+/// The task, the model and all else that the passes of a step share.
 pub(super) struct StepContext<'a, T: Task> {
     pub(super) task: &'a T,
     pub(super) model: &'a T::Model,

@@ -171,7 +171,7 @@ pub(super) struct Style {
     pub(super) short: bool,
 }
 
-/// The unit that is scored.
+/// The kind of scoring: of corpora or lines, and with which test of significance.
 #[derive(Clone, Copy)]
 pub(super) enum Task {
     /// The corpus, of each system.

@@ -27,8 +27,6 @@ const MOST: usize = 1000;
 const PART: usize = 20;
 /// Fewest pairs in a set.
 const FEWEST: usize = 10;
-/// Pairs in a set below which there is a warning: its score is decided by a few sentences.
-const FEW: usize = 100;
 /// Seed of the choice, so that the same text gives the same sets.
 const SEED: u64 = 1;
 
@@ -346,12 +344,6 @@ fn split_off(
             "split {} pairs off as `{}`; none of their sentences is in what is left",
             lines.len(),
             folder.join(name).display()
-        );
-    }
-    if chosen.iter().any(|lines| lines.len() < FEW) {
-        tracing::warn!(
-            "with fewer than {FEW} pairs, scores are mostly chance: a set of some hundred pairs, from \
-             elsewhere or of sentences translated for it, tells models apart"
         );
     }
     Ok(())

@@ -140,7 +140,8 @@ impl Input {
     }
 }
 
-/// Adds to an error that a name of no file may be meant as the text itself.
+/// Returns the error for a missing file, with the hint that its name may be the text itself; any
+/// other error stays.
 fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
     if path.symlink_metadata().is_ok() {
         return error.into();

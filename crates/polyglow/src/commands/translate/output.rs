@@ -12,7 +12,7 @@ use super::TranslateArgs;
 use super::partial::{Partial, place};
 use crate::failure::{usage, with_hint};
 
-/// The place that translations go to.
+/// The destination of translations.
 pub(super) enum Output {
     Stdout,
     /// Not a regular file but a pipe, `/dev/null` or the like; it is written directly.

@@ -109,8 +109,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the findings for a split with these counts of tokens, whose text is cleaned before
-    /// it is encoded, or is not; `is_cleanable` says whether `polyglow clean` takes it.
+    /// Returns the report of a split with these counts of tokens, its findings, and its sides as a
+    /// whole. Its text is cleaned before it is encoded, or is not; `is_cleanable` says whether
+    /// `polyglow clean` takes it.
     pub(super) fn finish(
         mut self,
         report: &CorpusReport,

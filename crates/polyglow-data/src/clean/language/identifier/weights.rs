@@ -24,7 +24,7 @@ pub(super) struct NgramWeights {
     dense: Vec<f32>,
 }
 
-/// The place of an n-gram's row. It is all 0 where there is none. Of two n-grams whose hashes agree
+/// The position of an n-gram's row. It is all 0 where there is none. Of two n-grams whose hashes agree
 /// in the upper half, and nearly in the slot, the second has the row of the first: that is rarer than one
 /// pair in billions.
 #[derive(Clone, Copy, Default)]
@@ -34,8 +34,8 @@ struct Slot {
     row: Row,
 }
 
-/// The place of a row: twice the index of its first element in `sparse`, or twice the index among dense
-/// rows, plus 1. No row has the place 0.
+/// The position of a row: twice the index of its first element in `sparse`, or twice the index among dense
+/// rows, plus 1. No row has the position 0.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Row(u32);
 

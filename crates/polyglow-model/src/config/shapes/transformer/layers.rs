@@ -1,4 +1,4 @@
-//! The parts of a Transformer's layers, by its shape.
+//! Configs of a Transformer's layers, its positions and its rotation, made from its shape.
 
 use burn::tensor::Device;
 

@@ -56,7 +56,7 @@ pub(super) struct Product {
     pub(super) output: Matrix,
 }
 
-/// The way in which a product is computed.
+/// A kernel of cuBLASLt that was chosen for a product, with its layouts and its workspace.
 pub(super) struct Plan {
     library: cublasLtHandle_t,
     description: cublasLtMatmulDesc_t,
