@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -78,7 +79,7 @@ fuzz_target!(|input: &[u8]| {
 /// Cleans a text with any bytes, as far as it goes: all readings are alike, and what comes out is text.
 fn clean(corpus: Corpus) {
     let corpus = corpus.for_cleaning().ending_at_cuts();
-    let Ok(cleaning) = Cleaning::of(&corpus, &[], &mut |_, _| ()) else {
+    let Ok(cleaning) = Cleaning::of(&corpus, &[], &BTreeSet::new(), &mut |_, _| ()) else {
         return;
     };
     let filtered = cleaning.by_all_filters();

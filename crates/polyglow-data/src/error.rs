@@ -179,6 +179,14 @@ pub enum DataError {
         /// The problem, which the message names after the file.
         problem: String,
     },
+    /// A member of an archive is not read.
+    #[error("`{path}`: {problem}", path = .path.display())]
+    ArchiveMember {
+        /// The archive.
+        path: PathBuf,
+        /// The problem, which the message names after the file.
+        problem: String,
+    },
     /// A file is not a zip archive, or not a complete one.
     #[error("`{path}` is not a complete zip archive: {problem}", path = .path.display())]
     BrokenArchive {

@@ -35,9 +35,26 @@ impl RemovedPair {
     }
 }
 
-/// Returns the page. `samples` are some pairs of each reason, by its key; reasons without any have no
-/// part of their own.
-pub fn render(report: &CleanReport, samples: &BTreeMap<&'static str, Vec<RemovedPair>>) -> String {
+/// A pair that stays and was repaired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RepairedPair {
+    /// The file that it is in, as reports name it.
+    pub file: String,
+    /// The number of its line, from 1.
+    pub line: u64,
+    /// Its source and its target, as they were in the text.
+    pub was: [String; 2],
+    /// Its source and its target, as they stay.
+    pub is: [String; 2],
+}
+
+/// Returns the page. `samples` are some pairs of each reason, by its key, and `repaired_samples` some of
+/// each repair, by its name; what has no samples has no part of its own.
+pub fn render(
+    report: &CleanReport,
+    samples: &BTreeMap<&'static str, Vec<RemovedPair>>,
+    repaired_samples: &BTreeMap<&'static str, Vec<RepairedPair>>,
+) -> String {
     let CleanReport { pairs, kept, .. } = report;
     let body = html! {
         h1 { "polyglow clean" }
@@ -61,6 +78,11 @@ pub fn render(report: &CleanReport, samples: &BTreeMap<&'static str, Vec<Removed
                 }
                 (examples(samples))
             }
+        }
+        @for (name, samples) in repaired_samples {
+            h2 id={ "repair-" (name) } { "repaired: " (name) }
+            p { (report.repaired.get(name).copied().unwrap_or(0)) " pairs; the first of them, as they were and as they are:" }
+            (repaired_examples(samples))
         }
     };
     document("polyglow clean", STYLE, &body)
@@ -116,10 +138,11 @@ fn repaired(report: &CleanReport) -> Markup {
                 thead { tr { th scope="col" { "repair" } th scope="col" { "pairs" } th scope="col" { "share" } } }
                 tbody {
                     @for (repair, count) in &report.repaired {
-                        tr { th scope="row" { (repair) } td { (count) } td { (percent(*count, report.pairs)) } }
+                        tr { th scope="row" { a href={ "#repair-" (repair) } { (repair) } } td { (count) } td { (percent(*count, report.pairs)) } }
                     }
                 }
             }
+            p.note { "Every repaired pair is in repaired.tsv, as it was and as it is." }
         }
     }
 }
@@ -158,6 +181,23 @@ fn examples(samples: &[RemovedPair]) -> Markup {
                         td dir="auto" { (marked(&sample.src, &sample.without_partner[0])) }
                         td dir="auto" { (marked(&sample.tgt, &sample.without_partner[1])) }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Pairs as they were, each above the pair as it stays.
+fn repaired_examples(samples: &[RepairedPair]) -> Markup {
+    html! {
+        table.examples {
+            @for sample in samples {
+                tbody {
+                    tr {
+                        th scope="rowgroup" rowspan="2" { (sample.file) ":" (sample.line) }
+                        @for side in &sample.was { td dir="auto" { (side) } }
+                    }
+                    tr { @for side in &sample.is { td dir="auto" { (side) } } }
                 }
             }
         }
@@ -206,14 +246,27 @@ mod tests {
             tgt: "two three, four & five".to_owned(),
             without_partner: [vec![], vec![0..3, 4..9, 18..22]],
         };
-        let page = render(&report, &BTreeMap::from([("copy", vec![sample])]));
+        let repaired = RepairedPair {
+            file: "a.en".to_owned(),
+            line: 20,
+            was: ["<i>in</i>", "in"].map(str::to_owned),
+            is: ["in it", "darin"].map(str::to_owned),
+        };
+        let page = render(
+            &report,
+            &BTreeMap::from([("copy", vec![sample])]),
+            &BTreeMap::from([("html", vec![repaired])]),
+        );
         for text in [
             "150 of 200 pairs stay, 75.00 %.",
             "<p>Note: misaligned pairs were not looked for.</p>",
             "40</td><td>20.00 %</td><td>33</td>",
             "10</td><td>5.00 %</td><td>0</td>",
             "About 3.2 % of the pairs look cut.",
-            "html</th><td>7</td><td>3.50 %",
+            "html</a></th><td>7</td><td>3.50 %",
+            "<h2 id=\"repair-html\">repaired: html</h2><p>7 pairs;",
+            "a.en:20</th><td dir=\"auto\">&lt;i&gt;in&lt;/i&gt;</td>",
+            "<tr><td dir=\"auto\">in it</td><td dir=\"auto\">darin</td></tr>",
             "a.en:17",
             "&lt;b&gt;one&lt;/b&gt;",
             "<mark>two three</mark>, four &amp; <mark>five</mark></td>",
@@ -224,7 +277,7 @@ mod tests {
         // The most frequent language comes first, and a reason without samples has no part.
         assert!(page.find("nld") < page.find("fra"));
         assert!(page.contains("id=\"copy\"") && !page.contains("id=\"language\""));
-        let nothing = render(&CleanReport::default(), &BTreeMap::new());
+        let nothing = render(&CleanReport::default(), &BTreeMap::new(), &BTreeMap::new());
         assert!(nothing.contains("0 of 0 pairs stay"), "{nothing}");
     }
 }

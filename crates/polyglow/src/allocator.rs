@@ -100,22 +100,34 @@ fn out_of_memory(size: usize) -> ! {
 /// every version.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// The time that freed memory stays ours before it goes back to the system, in milliseconds.
-const DELAY: std::ffi::c_long = 10_000;
+/// The time that freed memory stays ours before it goes back to the system, in milliseconds, while
+/// models are trained and used, and otherwise.
+const KEPT: std::ffi::c_long = 10_000;
+const GIVEN_BACK: std::ffi::c_long = 10;
 
 /// Keeps freed memory for ten seconds before it goes back to the system.
 ///
 /// A training step frees its large temporaries and asks for them again in the next one; giving the
 /// pages back in between costs up to a third of the step in page faults. `MIMALLOC_PURGE_DELAY` in
 /// the environment still wins.
+pub fn keep_freed_memory() {
+    set_delay(KEPT);
+}
+
+/// Gives freed memory back to the system soon, as mimalloc does by default: for commands that need
+/// large tables one after the other, where speed does not depend on it.
+pub(crate) fn give_back_freed_memory() {
+    set_delay(GIVEN_BACK);
+}
+
 #[expect(
     unsafe_code,
     reason = "mimalloc's options are reached through its C interface only"
 )]
-pub fn keep_freed_memory() {
+fn set_delay(milliseconds: std::ffi::c_long) {
     // SAFETY: the function takes two integers, writes an option in mimalloc's own table, and
     // ignores a number it does not know.
-    unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, DELAY) }
+    unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, milliseconds) }
 }
 
 #[cfg(test)]
@@ -145,7 +157,9 @@ mod tests {
             assert_eq!(purge_delay(), 4321);
             return;
         }
-        assert_eq!(purge_delay(), DELAY);
+        assert_eq!(purge_delay(), KEPT);
+        give_back_freed_memory();
+        assert_eq!(purge_delay(), GIVEN_BACK);
         let program = std::env::current_exe().expect("a test knows its program");
         let child = Command::new(program)
             .args(["--exact", NAME])

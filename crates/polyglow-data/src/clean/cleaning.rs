@@ -80,15 +80,24 @@ impl Cleaning {
     /// Looks at all pairs of a corpus. `progress` is called with the reading and the number of pairs
     /// that were looked at in it.
     ///
+    /// Groups of `without` are left out as [`Self::without`] leaves them out. That saves the time for
+    /// misaligned, cut and joined pairs, and for languages if both groups are left out: the former are
+    /// learned from what is in the right languages.
+    ///
     /// # Errors
     /// The corpora cannot be read.
     pub fn of(
         corpus: &Corpus,
         held_out: &[Corpus],
+        without: &BTreeSet<FilterGroup>,
         progress: &mut dyn FnMut(Reading, u64),
     ) -> Result<Self, DataError> {
         let mut cleaning = Self::new(corpus, held_out)?;
         let mut sample = cleaning.read_rules(corpus, progress)?;
+        let has_meaning = !without.contains(&FilterGroup::Meaning);
+        if !has_meaning && without.contains(&FilterGroup::Language) {
+            return Ok(cleaning);
+        }
         let pairs: Vec<&Pair> = sample.iter().map(|sampled| &sampled.pair).collect();
         if let Some(languages) = OwnLanguages::learn(&pairs) {
             cleaning.read_languages(corpus, &languages, progress)?;
@@ -99,6 +108,9 @@ impl Cleaning {
                 "sides in another language",
                 own_language::FEW_PAIRS,
             );
+        }
+        if !has_meaning {
+            return Ok(cleaning);
         }
         sample.retain_mut(|Sampled { index, pair }| cleaning.apply(*index, pair));
         if let Some(lexical) = Lexical::learn(&sample) {
@@ -112,21 +124,6 @@ impl Cleaning {
                 lexical::FEW_PAIRS,
             );
         }
-        Ok(cleaning)
-    }
-
-    /// Looks for sentences of `held_out` in all pairs of a corpus, and by rules and for duplicates: the
-    /// readings that take longer are left out.
-    ///
-    /// # Errors
-    /// The corpora cannot be read.
-    pub fn of_rules(
-        corpus: &Corpus,
-        held_out: &[Corpus],
-        progress: &mut dyn FnMut(Reading, u64),
-    ) -> Result<Self, DataError> {
-        let mut cleaning = Self::new(corpus, held_out)?;
-        cleaning.read_rules(corpus, progress)?;
         Ok(cleaning)
     }
 

@@ -28,6 +28,14 @@ pub struct Cleaned {
     pub removed: Option<Reason>,
 }
 
+impl Cleaned {
+    /// Returns the names of all that was repaired; `swapped` if the sides were exchanged.
+    pub fn repair_names(&self) -> impl Iterator<Item = &'static str> {
+        let swapped = self.is_swapped.then_some("swapped");
+        self.repairs.names().chain(swapped)
+    }
+}
+
 /// The decision on a pair, with the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {

@@ -26,7 +26,7 @@ use crate::random::{Random, mix, shuffle};
 use decoys::{Decoy, Kind, Method, Sides, decoy};
 use features::{Features, Fold, Lengths, Side};
 use regression::{Labeled, Regression};
-use table::Words;
+use table::{Words, num_cells};
 use threshold::{Budget, Threshold};
 use vocabulary::{Vocabulary, token_ranges};
 
@@ -35,6 +35,9 @@ pub(super) const FEW_PAIRS: usize = 2_000;
 /// The folds that the pairs are divided into. Tables of more pairs know more; each fold more takes
 /// the time of two more tables.
 const FOLDS: usize = 5;
+/// The cells of the pairs that tables are learned from, at most: words of a source times words of
+/// its target. They decide on time and memory.
+const MOST_CELLS: usize = 16_000_000;
 /// The least share of noise among what a head removes.
 const PRECISION: f64 = 0.8;
 /// The largest share of its decoys that may score below a head's threshold: right pairs are among
@@ -166,6 +169,12 @@ struct Item {
     fold: usize,
 }
 
+impl Item {
+    fn words(&self) -> Words<'_> {
+        (&self.src.words, &self.tgt.words)
+    }
+}
+
 impl Lexical {
     /// Learns from pairs that are mostly translations; `None` if they are too few to say anything.
     pub fn learn(sample: &[Sampled]) -> Option<Self> {
@@ -280,16 +289,12 @@ impl Model {
             .filter(|(_, refused)| refused.is_none())
             .map(|(item, _)| item)
             .collect();
+        let (pairs, folds): (Vec<Words>, Vec<usize>) = with_few_cells(&right)
+            .into_iter()
+            .map(|item| (item.words(), item.fold))
+            .unzip();
         let sizes = [0, 1].map(|side| vocabularies[side].size());
-        let learn = |fold: usize| {
-            let others = right.iter().filter(|item| item.fold != fold);
-            let pairs: Vec<Words> = others
-                .map(|item| (&*item.src.words, &*item.tgt.words))
-                .collect();
-            Fold::learn(&pairs, sizes)
-        };
-        // One after the other: each fold's tables are learned on all cores, and need much memory.
-        let folds = (0..FOLDS).map(learn).collect();
+        let folds = Fold::learn_all(&pairs, &folds, FOLDS, sizes);
         let lengths: Vec<(usize, usize)> = right
             .iter()
             .map(|item| (item.src.words.len(), item.tgt.words.len()))
@@ -363,6 +368,22 @@ fn refuse(heads: &[Head], features: &Features) -> Option<Kind> {
         }
     }
     lowest.1
+}
+
+/// Returns items, in their order, whose cells are [`MOST_CELLS`] at most: all, or some at random.
+fn with_few_cells<'a>(items: &[&'a Item]) -> Vec<&'a Item> {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    shuffle(&mut order, KEY);
+    let mut cells = 0;
+    let mut chosen: Vec<usize> = order
+        .into_iter()
+        .take_while(|&index| {
+            cells += num_cells(items[index].words());
+            cells <= MOST_CELLS
+        })
+        .collect();
+    chosen.sort_unstable();
+    chosen.into_iter().map(|index| items[index]).collect()
 }
 
 /// Returns the sides of the items of each fold, in their order.

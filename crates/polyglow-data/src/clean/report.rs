@@ -61,8 +61,7 @@ impl CleanReport {
 
     /// Counts what was repaired in a pair that stays.
     pub fn count_repairs(&mut self, cleaned: &Cleaned) {
-        let swapped = cleaned.is_swapped.then_some("swapped");
-        for name in cleaned.repairs.names().chain(swapped) {
+        for name in cleaned.repair_names() {
             *self.repaired.entry(name).or_default() += 1;
         }
     }

@@ -73,7 +73,7 @@ impl DataError {
                 "`data.src` and `data.tgt` are language codes of the file: `en` takes `en-US`, too"
             }
             Self::Tmx { .. } => {
-                "`xmllint --huge --noout FILE` tests a file; `docs/text.md` says what is read of TMX"
+                "`xmllint --noout FILE` tests a file; `docs/text.md` says what is read of TMX"
             }
             Self::CutOff { .. } => {
                 "was it downloaded completely? `gzip -dc` and `zstd -dc` write what can be read, and `polyglow clean --lenient` \
@@ -81,6 +81,9 @@ impl DataError {
             }
             Self::BrokenArchive { .. } => {
                 "was it downloaded completely? `unzip -t FILE` tests an archive"
+            }
+            Self::ArchiveMember { .. } => {
+                "if you trust where it comes from, unpack it with another program, and name the two files"
             }
             Self::Archive { .. } => {
                 "an archive has one member for each language, such as `Tatoeba.en-fr.en` and `Tatoeba.en-fr.fr` for `src = \"en\"` \

@@ -420,6 +420,10 @@ fn what_does_not_go_together_is_refused_by_its_key() {
             "`data.src_tag` has `two words`, which is not a single word",
         ),
         (
+            &|data| list(data)[1].tag = Some(String::new()),
+            "`data.train` has an empty tag or symbol",
+        ),
+        (
             &|data| list(data)[1].tag = Some("</s>".to_owned()),
             "`data.train` has `</s>`, which is a special token of every vocabulary",
         ),

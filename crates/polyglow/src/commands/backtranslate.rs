@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use polyglow_data::clean::language::Profile;
-use polyglow_data::config::{Content, Direction};
+use polyglow_data::config::{Content, Direction, TrainFiles};
 use polyglow_data::corpus::{Corpus, held_out};
+use polyglow_data::error::DataError;
 use polyglow_data::file::{self, NewFile};
 use polyglow_data::lines::Lines;
 use polyglow_data::pair_files::PairFormat;
@@ -46,8 +47,8 @@ pub(crate) struct BacktranslateArgs {
     #[arg(long, value_name = "FILE")]
     mono: PathBuf,
     /// Directory to write to: `translated`, the pairs before they are cleaned, and `train`, those
-    /// that stay, with the endings of the languages; `removed.tsv`, `report.json` and
-    /// `report.html`. The same command continues where an earlier one was ended
+    /// that stay, with the endings of the languages; `removed.tsv`, `repaired.tsv`,
+    /// `report.json` and `report.html`. The same command continues where an earlier one was ended
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Run of a model that translates from the target language to the source language [default:
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &BacktranslateArgs) -> anyhow::Result<u8> {
     }
     // Last: as long as a table is there, the same command continues.
     remove_tables(&args.out)?;
-    print_next(&args.out);
+    print_next(&args.out, &config);
     Ok(0)
 }
 
@@ -158,7 +159,7 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
     }
     // Files that an earlier command was writing when it was killed.
     let is_ours = |name: &str| {
-        let beginnings = ["translated.", "train.", "removed.", "report."];
+        let beginnings = ["translated.", "train.", "removed.", "repaired.", "report."];
         beginnings
             .iter()
             .any(|beginning| name.starts_with(beginning))
@@ -425,16 +426,28 @@ fn clean_pairs(
     };
     let files = CleanFiles::create(&args.out, &form)?;
     clean::warn_of_languages(&corpus, languages)?;
-    let report = clean::clean(&corpus, held_out, &config.data.clean_without, files)?;
+    let report = clean::clean(&corpus, held_out, &config.data.clean_without, files);
+    let report = report.map_err(|error| match error.downcast_ref() {
+        Some(DataError::NothingStays { .. }) => with_hint(
+            error,
+            "does the model translate well enough? The same command with `--no-clean` keeps all pairs, and `--set \
+             'data.clean_without=[\"GROUP\"]'` leaves filters out",
+        ),
+        _ => error,
+    })?;
     Ok(clean::print(&mut io::stdout().lock(), &report)?)
 }
 
 /// Says how to train with the pairs.
-fn print_next(dir: &Path) {
+fn print_next(dir: &Path, config: &Config) {
     let path = dir.join("train");
+    let text = match &config.data.train {
+        Some(TrainFiles::One(text)) => format!("{{ path = \"{}\" }}, ", text.display()),
+        // Its tables are the user's.
+        _ => "..., ".to_owned(),
+    };
     tracing::info!(
-        "to train with them, name them beside the text that there is: data.train = [{{ path = \"...\" }}, {{ path = \"{}\", \
-         tag = \"{TAG}\" }}]",
+        "to train with them, name them beside the text that there is: data.train = [{text}{{ path = \"{}\", tag = \"{TAG}\" }}]",
         path.display()
     );
 }

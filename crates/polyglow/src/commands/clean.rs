@@ -28,6 +28,7 @@ use polyglow_train::run::{RunDirectory, sha256};
 use super::pairs::{Pairs, PairsArgs};
 use super::share;
 use crate::activity::Activity;
+use crate::allocator::give_back_freed_memory;
 use crate::failure::{usage, with_hint};
 use crate::inspection::{Warning, language_warnings};
 use explain::LinePosition;
@@ -50,7 +51,7 @@ pub(crate) struct CleanArgs {
     #[command(flatten)]
     text: PairsArgs,
     /// Directory to write to, which is empty or not there yet: `train` with the endings of the
-    /// languages, `removed.tsv`, `report.json` and `report.html`; with `--prove` a folder with these
+    /// languages, `removed.tsv`, `repaired.tsv`, `report.json` and `report.html`; with `--prove` a folder with these
     /// and runs for each text. Needed unless `--dry-run` or `--explain` is given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -128,6 +129,9 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         let hint = "`--out DIR` names one; `--dry-run` and `--explain LINE` write nothing";
         return Err(with_hint(usage(error), hint));
     }
+    if !args.proof.prove {
+        give_back_freed_memory();
+    }
     let mut text = args.text.open_uncleaned("clean")?;
     if args.lenient {
         text.corpus = text.corpus.ending_at_cuts();
@@ -175,7 +179,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         None => None,
     };
     warn_of_languages(&text.corpus, &text.languages)?;
-    let mut cleaning = look(&text.corpus, &held_out)?;
+    let mut cleaning = look(&text.corpus, &held_out, &without)?;
     for cut in text.corpus.cuts() {
         tracing::warn!("{cut}, which are kept (`--lenient`)");
     }
@@ -292,19 +296,23 @@ pub(super) fn clean(
     without: &BTreeSet<FilterGroup>,
     output: CleanFiles,
 ) -> anyhow::Result<Report> {
-    let cleaning = look(corpus, held_out)?;
+    let cleaning = look(corpus, held_out, without)?;
     let filtered = cleaning.without(without.iter().copied());
     filtered.report().check_not_empty()?;
     finish(&filtered, corpus, Some(output))
 }
 
-/// Looks at all pairs of a corpus, and shows how far it is. Warns if [`MOST_MISALIGNED`] of them look
+/// Looks at all pairs of a corpus, as [`Cleaning::of`] does, and shows how far it is. Warns if [`MOST_MISALIGNED`] of them look
 /// misaligned: right pairs cannot be told then.
 ///
 /// # Errors
 /// The corpora cannot be read.
-pub(super) fn look(corpus: &Corpus, held_out: &[Corpus]) -> anyhow::Result<Cleaning> {
-    let cleaning = show_progress(|progress| Cleaning::of(corpus, held_out, progress))?;
+pub(super) fn look(
+    corpus: &Corpus,
+    held_out: &[Corpus],
+    without: &BTreeSet<FilterGroup>,
+) -> anyhow::Result<Cleaning> {
+    let cleaning = show_progress(|progress| Cleaning::of(corpus, held_out, without, progress))?;
     let report = cleaning.by_all_filters().report();
     let misaligned = report.estimates.get(MISALIGNED.key).copied();
     if let Some(share) = misaligned.filter(|share| *share >= MOST_MISALIGNED) {
@@ -364,8 +372,9 @@ pub(super) fn preview(
     {
         return Ok(None);
     }
-    let cleaning = look(train, &held_out(data, Content::PAIRS)?)?;
-    let filtered = cleaning.without(data.clean_without.iter().copied());
+    let without = &data.clean_without;
+    let cleaning = look(train, &held_out(data, Content::PAIRS)?, without)?;
+    let filtered = cleaning.without(without.iter().copied());
     Ok(Some(finish(&filtered, train, None)?))
 }
 

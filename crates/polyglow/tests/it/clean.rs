@@ -77,6 +77,13 @@ fn pairs_are_repaired_or_removed_for_their_reasons() {
         removed.contains("numbers\ttext.en:5\tI have 3 dogs .\t"),
         "{removed}"
     );
+    let repaired =
+        fs::read_to_string(sandbox.path().join("out/repaired.tsv")).expect("it is there");
+    let expected = [
+        "mojibake\ttext.en:2\tIs it large ?\tIst er groÃŸ ?\tIs it large ?\tIst er groß ?",
+        "html\ttext.en:3\tLook at <b>me</b> !\tSieh <b>mich</b> an !\tLook at me !\tSieh mich an !",
+    ];
+    assert_eq!(repaired.lines().collect::<Vec<_>>(), expected);
     assert!(
         printed.starts_with("4 of 9 pairs stay (44.44 %)\n"),
         "{printed}"
@@ -243,6 +250,7 @@ fn a_command_that_was_ended_while_it_wrote_is_given_again() {
         "train.en",
         "train.de",
         "removed.tsv",
+        "repaired.tsv",
         "report.html",
         "report.json",
     ];

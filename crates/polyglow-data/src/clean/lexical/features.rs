@@ -1,7 +1,7 @@
 //! The features of a pair, from which heads learn to tell translations from noise.
 
 use super::surface::Surface;
-use super::table::{Table, Words};
+use super::table::{Bitext, Table, Words};
 use super::vocabulary::Vocabulary;
 
 /// The number of features of a pair.
@@ -52,16 +52,27 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    /// Learns from the words of the pairs of the other folds, of vocabularies of the two sizes.
-    pub(super) fn learn(pairs: &[Words], [src, tgt]: [usize; 2]) -> Self {
+    /// Learns all folds from the words of pairs, of vocabularies of the two sizes; `folds` has the
+    /// fold of each pair, below `num_folds`.
+    pub(super) fn learn_all(
+        pairs: &[Words],
+        folds: &[usize],
+        num_folds: usize,
+        [src, tgt]: [usize; 2],
+    ) -> Vec<Self> {
         let reversed: Vec<Words> = pairs.iter().map(|&(src, tgt)| (tgt, src)).collect();
-        let (forward, backward) = rayon::join(
-            || Table::learn(pairs, [src, tgt]),
-            || Table::learn(&reversed, [tgt, src]),
-        );
-        Self {
-            tables: [forward, backward],
-        }
+        let forward = Bitext::new(pairs, [src, tgt]);
+        let backward = Bitext::new(&reversed, [tgt, src]);
+        let learn = |fold: usize| {
+            let is_other = |index: usize| folds[index] != fold;
+            let (forward, backward) =
+                rayon::join(|| forward.learn(is_other), || backward.learn(is_other));
+            Self {
+                tables: [forward, backward],
+            }
+        };
+        // One after the other: what is counted while a table is learned takes much memory.
+        (0..num_folds).map(learn).collect()
     }
 
     /// Says of each word of the source and of the target whether it has no partner on the other

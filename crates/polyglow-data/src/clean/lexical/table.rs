@@ -9,6 +9,8 @@
 //! The counts are those that the model expects. The 0.5 takes probability from rare words, which
 //! would otherwise explain everything they stand beside.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use super::vocabulary::UNKNOWN;
@@ -34,14 +36,31 @@ const COVERED: f64 = 3.0;
 /// A pair of word numbers: those that condition, and those that are explained.
 pub(super) type Words<'a> = (&'a [u32], &'a [u32]);
 
-/// The probabilities t(f | e).
-pub(super) struct Table {
+/// The words that stand beside each other, in the order in which tables have their probabilities.
+struct Neighbors {
     /// `[e]`: where the row of a conditioning word begins; one more at the end.
     starts: Vec<usize>,
     /// The explained words of all rows, in ascending order within a row.
     words: Vec<u32>,
-    /// Their probabilities.
-    probabilities: Vec<f64>,
+}
+
+/// Pairs that tables are learned from, and where their probabilities stand.
+pub(super) struct Bitext<'a> {
+    pairs: &'a [Words<'a>],
+    neighbors: Arc<Neighbors>,
+    /// The indices of the probabilities of all pairs: for each explained word those beside all
+    /// conditioning words.
+    cells: Vec<u32>,
+    /// The sizes of the vocabularies.
+    sizes: [usize; 2],
+}
+
+/// The probabilities t(f | e).
+pub(super) struct Table {
+    neighbors: Arc<Neighbors>,
+    /// The probabilities, as [`Neighbors`] has the words; 0 for words that the table has not seen
+    /// beside each other.
+    probabilities: Vec<f32>,
     /// `[f]`: the probability of a word in any text; 0 for one that was never seen.
     frequencies: Vec<f64>,
     /// `[f]`: how much a word says, from 0 for one that was never seen to 1.
@@ -71,109 +90,47 @@ struct WordEvidence {
     is_covered: bool,
 }
 
-impl Table {
-    /// Learns from pairs, of vocabularies of `sizes`.
-    pub(super) fn learn(pairs: &[Words], sizes: [usize; 2]) -> Self {
-        let mut table = Self::empty(pairs, sizes);
-        let cells = table.cells(pairs);
-        let num_types = table
-            .frequencies
-            .iter()
-            .filter(|&&share| share > 0.0)
-            .count();
-        let uniform = 1.0 / num_types.max(1) as f64;
-        table.probabilities.fill(uniform);
-        let mut null = vec![uniform; sizes[1]];
-        for _ in 0..ROUNDS {
-            let mut counts = vec![0.0; table.words.len()];
-            let mut null_counts = vec![0.0; sizes[1]];
-            let mut cell = 0;
-            for (conditions, explained) in pairs {
-                for &word in *explained {
-                    let row = &cells[cell..cell + conditions.len()];
-                    cell += conditions.len();
-                    let null = null[word as usize];
-                    let sum: f64 = row
-                        .iter()
-                        .map(|&cell| table.probabilities[cell as usize])
-                        .sum();
-                    let scale = 1.0 / (null + sum);
-                    null_counts[word as usize] += null * scale;
-                    for &cell in row {
-                        counts[cell as usize] += table.probabilities[cell as usize] * scale;
-                    }
-                }
-            }
-            table.set_probabilities(&counts);
-            let all: f64 = null_counts.iter().sum::<f64>() + NULL_SMOOTHING * num_types as f64;
-            for (null, count) in null.iter_mut().zip(null_counts) {
-                *null = (count + NULL_SMOOTHING) / all;
-            }
-        }
-        table
-    }
-
-    /// Makes a table of the words that stand beside each other, without probabilities.
-    fn empty(pairs: &[Words], sizes: [usize; 2]) -> Self {
-        let mut keys: Vec<u64> = Vec::new();
-        let mut counts = vec![0_u64; sizes[1]];
+impl Neighbors {
+    /// Collects the words of pairs, of which `num_conditions` are conditioning ones.
+    fn of(pairs: &[Words], num_conditions: usize) -> Self {
+        let mut starts = vec![0; num_conditions + 1];
         for (conditions, explained) in pairs {
-            for &word in *explained {
-                counts[word as usize] += 1;
-                keys.extend(conditions.iter().map(|&condition| key(condition, word)));
+            for &condition in *conditions {
+                starts[condition as usize + 1] += explained.len();
             }
-        }
-        keys.par_sort_unstable();
-        keys.dedup();
-        let mut starts = vec![0; sizes[0] + 1];
-        for &key in &keys {
-            starts[(key >> 32) as usize + 1] += 1;
         }
         for index in 1..starts.len() {
             starts[index] += starts[index - 1];
         }
-        let num_types = counts.iter().filter(|&&count| count > 0).count() as f64;
-        let all = counts.iter().sum::<u64>() as f64 + SMOOTHING * num_types;
-        let frequency = |count: u64| {
-            if count == 0 {
-                0.0
-            } else {
-                (count as f64 + SMOOTHING) / all
-            }
-        };
-        let weight = |&count: &u64| count as f64 / (count as f64 + HALF_WEIGHT_COUNT);
-        Self {
-            starts,
-            weights: counts.iter().map(weight).collect(),
-            probabilities: vec![0.0; keys.len()],
-            words: keys.into_iter().map(|key| key as u32).collect(),
-            frequencies: counts.into_iter().map(frequency).collect(),
-        }
-    }
-
-    /// Returns where the probabilities of each pair stand: for each explained word those of all
-    /// conditioning words.
-    fn cells(&self, pairs: &[Words]) -> Vec<u32> {
-        let of_pair = |&(conditions, explained): &Words| -> Vec<u32> {
-            let words = explained
-                .iter()
-                .flat_map(|&word| conditions.iter().map(move |&e| (e, word)));
-            words
-                .map(|(e, word)| self.find(e, word).expect("it was added") as u32)
-                .collect()
-        };
-        let cells: Vec<Vec<u32>> = pairs.par_iter().map(of_pair).collect();
-        cells.concat()
-    }
-
-    fn set_probabilities(&mut self, counts: &[f64]) {
-        for row in self.starts.windows(2) {
-            let range = row[0]..row[1];
-            let sum: f64 = counts[range.clone()].iter().sum();
-            for index in range {
-                self.probabilities[index] = counts[index] / (sum + SHRINKAGE);
+        let mut words = vec![0; starts[num_conditions]];
+        let mut ends = starts.clone();
+        for (conditions, explained) in pairs {
+            for &condition in *conditions {
+                let end = &mut ends[condition as usize];
+                words[*end..*end + explained.len()].copy_from_slice(explained);
+                *end += explained.len();
             }
         }
+        // In place: rows of a frequent word repeat most of their words.
+        let lengths = starts.windows(2).map(|row| row[1] - row[0]);
+        let lengths: Vec<usize> = split(&mut words, lengths)
+            .into_par_iter()
+            .map(|row| {
+                row.sort_unstable();
+                without_repetitions(row)
+            })
+            .collect();
+        let mut end = 0;
+        for (index, length) in lengths.into_iter().enumerate() {
+            let start = starts[index];
+            words.copy_within(start..start + length, end);
+            starts[index] = end;
+            end += length;
+        }
+        starts[num_conditions] = end;
+        words.truncate(end);
+        words.shrink_to_fit();
+        Self { starts, words }
     }
 
     /// Returns where t(f | e) stands.
@@ -182,7 +139,139 @@ impl Table {
         let row = &self.words[start..self.starts[condition as usize + 1]];
         row.binary_search(&word).ok().map(|index| start + index)
     }
+}
 
+/// Cuts a slice into parts of these lengths, which add up to its own.
+fn split(mut whole: &mut [u32], lengths: impl Iterator<Item = usize>) -> Vec<&mut [u32]> {
+    let mut parts = Vec::new();
+    for length in lengths {
+        let (part, rest) = whole.split_at_mut(length);
+        parts.push(part);
+        whole = rest;
+    }
+    parts
+}
+
+/// Moves the different words of a sorted row to its front, and returns their number.
+fn without_repetitions(row: &mut [u32]) -> usize {
+    let mut length = 0;
+    for index in 0..row.len() {
+        if index == 0 || row[index] != row[index - 1] {
+            row[length] = row[index];
+            length += 1;
+        }
+    }
+    length
+}
+
+impl<'a> Bitext<'a> {
+    /// Prepares tables of pairs, of vocabularies of `sizes`.
+    pub(super) fn new(pairs: &'a [Words<'a>], sizes: [usize; 2]) -> Self {
+        let neighbors = Neighbors::of(pairs, sizes[0]);
+        let lengths = pairs.iter().map(|pair| num_cells(*pair));
+        let mut cells = vec![0; lengths.clone().sum()];
+        split(&mut cells, lengths)
+            .into_par_iter()
+            .zip(pairs)
+            .for_each(|(cells, &(conditions, explained))| {
+                let words = explained.iter();
+                let places = words.flat_map(|&word| conditions.iter().map(move |&e| (e, word)));
+                for (cell, (e, word)) in cells.iter_mut().zip(places) {
+                    *cell = neighbors.find(e, word).expect("it was collected") as u32;
+                }
+            });
+        Self {
+            pairs,
+            neighbors: Arc::new(neighbors),
+            cells,
+            sizes,
+        }
+    }
+
+    /// Learns a table from the pairs for whose indices `is_learned` is true.
+    pub(super) fn learn(&self, is_learned: impl Fn(usize) -> bool) -> Table {
+        let num_words = self.sizes[1];
+        let mut counts = vec![0_u64; num_words];
+        for (_, explained) in self.selected(&is_learned).map(|(pair, _)| pair) {
+            for &word in *explained {
+                counts[word as usize] += 1;
+            }
+        }
+        let num_types = counts.iter().filter(|&&count| count > 0).count();
+        let uniform = 1.0 / num_types.max(1) as f64;
+        let mut probabilities = vec![uniform; self.neighbors.words.len()];
+        let mut expected = vec![0.0; self.neighbors.words.len()];
+        let mut null = vec![uniform; num_words];
+        for _ in 0..ROUNDS {
+            expected.fill(0.0);
+            let mut null_counts = vec![0.0; num_words];
+            for ((conditions, explained), cells) in self.selected(&is_learned) {
+                for (&word, row) in explained.iter().zip(cells.chunks(conditions.len())) {
+                    let null = null[word as usize];
+                    let sum: f64 = row.iter().map(|&cell| probabilities[cell as usize]).sum();
+                    let scale = 1.0 / (null + sum);
+                    null_counts[word as usize] += null * scale;
+                    for &cell in row {
+                        expected[cell as usize] += probabilities[cell as usize] * scale;
+                    }
+                }
+            }
+            self.normalize(&expected, &mut probabilities);
+            let all: f64 = null_counts.iter().sum::<f64>() + NULL_SMOOTHING * num_types as f64;
+            for (null, count) in null.iter_mut().zip(null_counts) {
+                *null = (count + NULL_SMOOTHING) / all;
+            }
+        }
+        let all = counts.iter().sum::<u64>() as f64 + SMOOTHING * num_types as f64;
+        let frequency = |&count: &u64| match count {
+            0 => 0.0,
+            _ => (count as f64 + SMOOTHING) / all,
+        };
+        let weight = |&count: &u64| count as f64 / (count as f64 + HALF_WEIGHT_COUNT);
+        Table {
+            neighbors: Arc::clone(&self.neighbors),
+            probabilities: probabilities
+                .into_iter()
+                .map(|share| share as f32)
+                .collect(),
+            frequencies: counts.iter().map(frequency).collect(),
+            weights: counts.iter().map(weight).collect(),
+        }
+    }
+
+    /// The pairs that are learned from, each with its part of the cells.
+    fn selected(
+        &self,
+        is_learned: &impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = (&Words<'a>, &[u32])> {
+        let mut end = 0;
+        let parts = self.pairs.iter().map(move |pair| {
+            let start = end;
+            end += num_cells(*pair);
+            (pair, &self.cells[start..end])
+        });
+        let parts = parts.enumerate();
+        parts.filter_map(|(index, part)| is_learned(index).then_some(part))
+    }
+
+    /// Makes probabilities of expected counts.
+    fn normalize(&self, counts: &[f64], probabilities: &mut [f64]) {
+        for row in self.neighbors.starts.windows(2) {
+            let range = row[0]..row[1];
+            let sum: f64 = counts[range.clone()].iter().sum();
+            for index in range {
+                probabilities[index] = counts[index] / (sum + SHRINKAGE);
+            }
+        }
+    }
+}
+
+/// Returns the number of words of one side of a pair beside those of the other.
+pub(super) fn num_cells((conditions, explained): Words) -> usize {
+    conditions.len() * explained.len()
+}
+
+impl Table {
     /// Says of each explained word whether no word of the other side explains it. Words that the table has
     /// not seen say nothing.
     pub(super) fn are_uncovered(&self, (conditions, explained): Words) -> Vec<bool> {
@@ -202,9 +291,10 @@ impl Table {
         let mut all = 0.0;
         let mut most = 0.0_f64;
         for &condition in conditions.iter().filter(|&&condition| condition != UNKNOWN) {
-            if let Some(index) = self.find(condition, word) {
-                all += self.probabilities[index];
-                most = most.max(self.probabilities[index]);
+            if let Some(index) = self.neighbors.find(condition, word) {
+                let probability = f64::from(self.probabilities[index]);
+                all += probability;
+                most = most.max(probability);
             }
         }
         let beside = all / (conditions.len() + 1) as f64 + BACKGROUND * frequency;
@@ -248,10 +338,6 @@ impl Table {
     }
 }
 
-fn key(condition: u32, word: u32) -> u64 {
-    u64::from(condition) << 32 | u64::from(word)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,7 +354,8 @@ mod tests {
             );
         }
         let pairs: Vec<Words> = texts.iter().map(|text| (&text[..], &text[..])).collect();
-        let table = Table::learn(&pairs, [12, 12]);
+        let bitext = Bitext::new(&pairs, [12, 12]);
+        let table = bitext.learn(|_| true);
         let right = table.evidence((&[1, 2], &[2, 1]));
         let wrong = table.evidence((&[1, 4], &[2, 3]));
         assert!(right.mean > 0.5 && wrong.mean < -0.5, "{right:?} {wrong:?}");
@@ -288,11 +375,16 @@ mod tests {
             .copied()
             .chain([(&[11][..], &[11][..])])
             .collect();
-        let rare = Table::learn(&once, [12, 12]).evidence((&[1], &[11]));
+        let bitext = Bitext::new(&once, [12, 12]);
+        let rare = bitext.learn(|_| true).evidence((&[1], &[11]));
         assert!(
             (rare.uncovered - (1.0 / 3.0) / (1.0 / 3.0 + 0.5)).abs() < 1e-9,
             "{rare:?}"
         );
+        // A table is as one of the pairs that it is learned from alone.
+        let of_others = bitext.learn(|index| index != pairs.len());
+        assert_eq!(of_others.evidence((&[1, 4], &[2, 3])), wrong);
+        assert_eq!(of_others.evidence((&[11], &[11])), Evidence::default());
         // Unknown words say nothing.
         let nothing = table.evidence((&[1], &[UNKNOWN, 11]));
         assert_eq!(nothing, Evidence::default());

@@ -66,7 +66,7 @@ impl CleanText {
         if let Some(cleaning) = &*cleaning {
             return Ok(Arc::clone(cleaning));
         }
-        let made = Cleaning::of(&self.corpus, &self.held_out, &mut |_, _| ())?;
+        let made = Cleaning::of(&self.corpus, &self.held_out, &self.without, &mut |_, _| ())?;
         self.filtered(&made).report().check_not_empty()?;
         Ok(Arc::clone(
             cleaning.insert(Arc::new(made.without_evidence())),

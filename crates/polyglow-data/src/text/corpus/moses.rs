@@ -104,7 +104,7 @@ impl Read for Checked {
 ///
 /// # Errors
 /// [`DataError::Io`] if the file cannot be opened; [`DataError::BrokenArchive`] if it is not a
-/// complete zip archive; [`DataError::Archive`] if there is no such member or more than one pair of
+/// complete zip archive; [`DataError::ArchiveMember`] if a member cannot be read; [`DataError::Archive`] if there is no such member or more than one pair of
 /// them, and if one cannot be read or has a path that leaves the archive.
 pub(super) fn find_members(path: &Path, languages: [&str; 2]) -> Result<[Member; 2], DataError> {
     let file = File::open(path).map_err(DataError::io(path))?;
@@ -209,7 +209,10 @@ fn locate(
         .by_index_data(index)
         .map_err(|error| unreadable(path, &error))?;
     if let Some(problem) = problem_of(&entry) {
-        return Err(wrong(path, problem));
+        return Err(DataError::ArchiveMember {
+            path: path.to_owned(),
+            problem,
+        });
     }
     let entry = archive
         .by_index_raw(index)

@@ -180,7 +180,10 @@ impl Tokenizer {
 
 /// Says what is wrong with the spelling of a tag or symbol; `None` if nothing is.
 pub(crate) fn own_token_problem(token: &str) -> Option<String> {
-    if token.is_empty() || token.contains(char::is_whitespace) {
+    if token.is_empty() {
+        return Some("has an empty tag or symbol".to_owned());
+    }
+    if token.contains(char::is_whitespace) {
         return Some(format!("has `{token}`, which is not a single word"));
     }
     TOKENS

@@ -18,6 +18,8 @@ use super::mark::{Mark, clear_unfinished, remove_from};
 pub(super) const STEM: &str = "train";
 /// The file of the pairs that do not.
 const REMOVED: &str = "removed.tsv";
+/// The file of the pairs that stay and were repaired.
+const REPAIRED: &str = "repaired.tsv";
 /// The page of the report.
 const PAGE: &str = "report.html";
 /// The last file that is written: where it is, the others are complete.
@@ -27,6 +29,7 @@ pub(in crate::commands) struct CleanFiles {
     dir: PathBuf,
     kept: PairFiles,
     removed: BufWriter<NewFile>,
+    repaired: BufWriter<NewFile>,
     mark: Option<Mark>,
 }
 
@@ -40,7 +43,7 @@ impl Form<'_> {
     /// The names of all files.
     fn names(&self) -> Vec<String> {
         let mut names = self.format.file_names(STEM, self.languages());
-        names.extend([REMOVED, PAGE, REPORT].map(str::to_owned));
+        names.extend([REMOVED, REPAIRED, PAGE, REPORT].map(str::to_owned));
         names
     }
 
@@ -95,11 +98,12 @@ impl CleanFiles {
         fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let cannot = || format!("cannot write into `{}`", dir.display());
         let kept = PairFiles::create(dir, STEM, form.languages(), form.format);
-        let removed = NewFile::create(&dir.join(REMOVED));
+        let table = |name| NewFile::create(&dir.join(name)).map(BufWriter::new);
         Ok(Self {
             dir: dir.to_owned(),
             kept: kept.with_context(cannot)?,
-            removed: BufWriter::new(removed.with_context(cannot)?),
+            removed: table(REMOVED).with_context(cannot)?,
+            repaired: table(REPAIRED).with_context(cannot)?,
             mark: None,
         })
     }
@@ -124,9 +128,27 @@ impl CleanFiles {
         line: u64,
         pair: &Pair,
     ) -> anyhow::Result<()> {
-        let [src, tgt] =
-            [&pair.src, &pair.tgt].map(|side| without_raw_bytes(side).replace('\t', " "));
+        let [src, tgt] = columns(pair);
         let written = writeln!(self.removed, "{key}\t{file}:{line}\t{src}\t{tgt}");
+        self.explain(written)
+    }
+
+    /// Writes a pair that stays as it was in the text and as it is now, with the names of its repairs.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub(super) fn repair(
+        &mut self,
+        names: &str,
+        file: &str,
+        line: u64,
+        [was, is]: [&Pair; 2],
+    ) -> anyhow::Result<()> {
+        let [[src, tgt], [new_src, new_tgt]] = [columns(was), columns(is)];
+        let written = writeln!(
+            self.repaired,
+            "{names}\t{file}:{line}\t{src}\t{tgt}\t{new_src}\t{new_tgt}"
+        );
         self.explain(written)
     }
 
@@ -136,17 +158,17 @@ impl CleanFiles {
     /// The disk refuses.
     pub(super) fn commit(self, report: &Report) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(report)? + "\n";
-        let page = render(&report.counts, &report.samples);
+        let page = render(&report.counts, &report.samples, &report.repaired_samples);
         let Self {
             dir,
             kept,
             removed,
+            repaired,
             mark,
         } = self;
-        removed
-            .into_inner()
-            .map_err(io::Error::from)
-            .and_then(NewFile::commit)
+        let commit = |table: BufWriter<NewFile>| table.into_inner()?.commit();
+        commit(removed)
+            .and_then(|()| commit(repaired))
             .and_then(|()| kept.commit())
             .and_then(|()| file::replace(&dir.join(PAGE), page.as_bytes()))
             .and_then(|()| file::replace(&dir.join(REPORT), text.as_bytes()))
@@ -157,4 +179,9 @@ impl CleanFiles {
     fn explain(&self, written: io::Result<()>) -> anyhow::Result<()> {
         written.with_context(|| format!("cannot write into `{}`", self.dir.display()))
     }
+}
+
+/// Returns the sides of a pair as columns of a table.
+fn columns(pair: &Pair) -> [String; 2] {
+    [&pair.src, &pair.tgt].map(|side| without_raw_bytes(side).replace('\t', " "))
 }

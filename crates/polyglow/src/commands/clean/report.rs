@@ -12,7 +12,7 @@ use polyglow_data::config::FilterGroup;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::raw_bytes::without_raw_bytes;
 use polyglow_predict::wording::counted;
-use polyglow_view::cleaning::RemovedPair;
+use polyglow_view::cleaning::{RemovedPair, RepairedPair};
 use serde::Serialize;
 
 use super::files::CleanFiles;
@@ -33,6 +33,8 @@ pub(crate) struct Report {
     cuts: Vec<String>,
     /// The first pairs of each reason.
     pub(super) samples: BTreeMap<&'static str, Vec<RemovedPair>>,
+    /// The first pairs of each repair.
+    pub(super) repaired_samples: BTreeMap<&'static str, Vec<RepairedPair>>,
 }
 
 /// Writes what stays of a corpus to files, if there are some, and returns what was done.
@@ -61,6 +63,7 @@ fn write(
 ) -> anyhow::Result<Report> {
     let mut counts = filtered.report();
     let mut samples: BTreeMap<&'static str, Vec<RemovedPair>> = BTreeMap::new();
+    let mut repaired_samples: BTreeMap<&'static str, Vec<RepairedPair>> = BTreeMap::new();
     let mut indices = 0..;
     for part in train.parts() {
         let file = part.name();
@@ -73,8 +76,24 @@ fn write(
             let cleaned = filtered.cleaned(index, &pair);
             let Some(reason) = cleaned.removed else {
                 counts.count_repairs(&cleaned);
+                let names: Vec<&'static str> = cleaned.repair_names().collect();
                 if let Some(files) = &mut output {
                     files.keep(&cleaned.pair)?;
+                    if !names.is_empty() {
+                        files.repair(&names.join(","), &file, line, [&pair, &cleaned.pair])?;
+                    }
+                }
+                for name in names {
+                    let of_repair = repaired_samples.entry(name).or_default();
+                    if of_repair.len() < SAMPLES {
+                        of_repair.push(RepairedPair {
+                            file: file.clone(),
+                            line,
+                            was: [&pair.src, &pair.tgt]
+                                .map(|side| without_raw_bytes(side).into_owned()),
+                            is: [cleaned.pair.src.clone(), cleaned.pair.tgt.clone()],
+                        });
+                    }
                 }
                 continue;
             };
@@ -109,6 +128,7 @@ fn write(
         counts,
         cuts: train.cuts(),
         samples,
+        repaired_samples,
     })
 }
 

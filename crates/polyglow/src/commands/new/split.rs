@@ -397,7 +397,7 @@ fn choose(
         "the training text has {pairs} pairs, too few to split sets off it: {} are needed",
         FEWEST * PART
     );
-    let cleaning = look(corpus, held_out)?.without_evidence();
+    let cleaning = look(corpus, held_out, &BTreeSet::new())?.without_evidence();
     let filtered = cleaning.by_all_filters();
     for gap in filtered.report().gaps {
         tracing::info!("for the sets to split off, {gap}");

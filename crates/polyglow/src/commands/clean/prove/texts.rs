@@ -130,8 +130,10 @@ impl TrainingText {
             }
             Origin::External(prefix) => {
                 let corpus = open_external(config, prefix)?;
+                // What all proved groups would remove stays.
+                let without = proved_groups().collect();
                 let cleaning =
-                    show_progress(|progress| Cleaning::of_rules(&corpus, held_out, progress))?;
+                    show_progress(|progress| Cleaning::of(&corpus, held_out, &without, progress))?;
                 let filtered = cleaning.without(proved_groups());
                 write(dir, &corpus, &text.languages, &filtered)
             }
