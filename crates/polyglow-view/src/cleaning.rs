@@ -43,9 +43,9 @@ pub struct RepairedPair {
     /// The number of its line, from 1.
     pub line: u64,
     /// Its source and its target, as they were in the text.
-    pub was: [String; 2],
+    pub before: [String; 2],
     /// Its source and its target, as they stay.
-    pub is: [String; 2],
+    pub after: [String; 2],
 }
 
 /// Returns the page. `samples` are some pairs of each reason, by its key, and `repaired_samples` some of
@@ -195,9 +195,9 @@ fn repaired_examples(samples: &[RepairedPair]) -> Markup {
                 tbody {
                     tr {
                         th scope="rowgroup" rowspan="2" { (sample.file) ":" (sample.line) }
-                        @for side in &sample.was { td dir="auto" { (side) } }
+                        @for side in &sample.before { td dir="auto" { (side) } }
                     }
-                    tr { @for side in &sample.is { td dir="auto" { (side) } } }
+                    tr { @for side in &sample.after { td dir="auto" { (side) } } }
                 }
             }
         }
@@ -249,8 +249,8 @@ mod tests {
         let repaired = RepairedPair {
             file: "a.en".to_owned(),
             line: 20,
-            was: ["<i>in</i>", "in"].map(str::to_owned),
-            is: ["in it", "darin"].map(str::to_owned),
+            before: ["<i>in</i>", "in"].map(str::to_owned),
+            after: ["in it", "darin"].map(str::to_owned),
         };
         let page = render(
             &report,

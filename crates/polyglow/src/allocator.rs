@@ -102,8 +102,8 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 /// The time that freed memory stays ours before it goes back to the system, in milliseconds, while
 /// models are trained and used, and otherwise.
-const KEPT: std::ffi::c_long = 10_000;
-const GIVEN_BACK: std::ffi::c_long = 10;
+const LONG_DELAY: std::ffi::c_long = 10_000;
+const SHORT_DELAY: std::ffi::c_long = 10;
 
 /// Keeps freed memory for ten seconds before it goes back to the system.
 ///
@@ -111,13 +111,13 @@ const GIVEN_BACK: std::ffi::c_long = 10;
 /// pages back in between costs up to a third of the step in page faults. `MIMALLOC_PURGE_DELAY` in
 /// the environment still wins.
 pub fn keep_freed_memory() {
-    set_delay(KEPT);
+    set_delay(LONG_DELAY);
 }
 
 /// Gives freed memory back to the system soon, as mimalloc does by default: for commands that need
 /// large tables one after the other, where speed does not depend on it.
 pub(crate) fn give_back_freed_memory() {
-    set_delay(GIVEN_BACK);
+    set_delay(SHORT_DELAY);
 }
 
 #[expect(
@@ -157,9 +157,9 @@ mod tests {
             assert_eq!(purge_delay(), 4321);
             return;
         }
-        assert_eq!(purge_delay(), KEPT);
+        assert_eq!(purge_delay(), LONG_DELAY);
         give_back_freed_memory();
-        assert_eq!(purge_delay(), GIVEN_BACK);
+        assert_eq!(purge_delay(), SHORT_DELAY);
         let program = std::env::current_exe().expect("a test knows its program");
         let child = Command::new(program)
             .args(["--exact", NAME])

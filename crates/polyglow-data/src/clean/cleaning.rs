@@ -80,9 +80,10 @@ impl Cleaning {
     /// Looks at all pairs of a corpus. `progress` is called with the reading and the number of pairs
     /// that were looked at in it.
     ///
-    /// Groups of `without` are left out as [`Self::without`] leaves them out. That saves the time for
-    /// misaligned, cut and joined pairs, and for languages if both groups are left out: the former are
-    /// learned from what is in the right languages.
+    /// Of the groups in `without`, [`FilterGroup::Meaning`] is not computed, nor
+    /// [`FilterGroup::Language`] together with it, which takes much less time: whoever leaves them out with
+    /// [`Self::without`] later does not miss them, but that of copies the first one stays even if it is
+    /// cut.
     ///
     /// # Errors
     /// The corpora cannot be read.

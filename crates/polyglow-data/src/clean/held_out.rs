@@ -17,15 +17,15 @@ const NEAR: f64 = 0.75;
 const NEAR_BOTH: f64 = 0.45;
 const NEAR_TOGETHER: f64 = 1.2;
 
-/// The reason of a pair of which a test set has a side.
+/// The reason of a pair of which a held-out set has a side.
 pub const TEST: Reason = Reason {
     key: "test",
-    title: "with a sentence of a test set",
+    title: "with a sentence of a validation or test set",
 };
-/// The reason of a pair of which a side is nearly one of a test set.
+/// The reason of a pair of which a side is nearly one of a held-out set.
 pub const NEAR_TEST: Reason = Reason {
     key: "near_test",
-    title: "with a sentence that differs little from one of a test set",
+    title: "with a sentence that differs little from one of a validation or test set",
 };
 
 /// The sentences of held-out sets.

@@ -37,7 +37,7 @@ pub(super) const FEW_PAIRS: usize = 2_000;
 const FOLDS: usize = 5;
 /// The cells of the pairs that tables are learned from, at most: words of a source times words of
 /// its target. They decide on time and memory.
-const MOST_CELLS: usize = 16_000_000;
+const MOST_CELLS: usize = 32_000_000;
 /// The least share of noise among what a head removes.
 const PRECISION: f64 = 0.8;
 /// The largest share of its decoys that may score below a head's threshold: right pairs are among
@@ -289,9 +289,10 @@ impl Model {
             .filter(|(_, refused)| refused.is_none())
             .map(|(item, _)| item)
             .collect();
-        let (pairs, folds): (Vec<Words>, Vec<usize>) = with_few_cells(&right)
+        let cells: Vec<usize> = right.iter().map(|item| num_cells(item.words())).collect();
+        let (pairs, folds): (Vec<Words>, Vec<usize>) = within(MOST_CELLS, &cells)
             .into_iter()
-            .map(|item| (item.words(), item.fold))
+            .map(|index| (right[index].words(), right[index].fold))
             .unzip();
         let sizes = [0, 1].map(|side| vocabularies[side].size());
         let folds = Fold::learn_all(&pairs, &folds, FOLDS, sizes);
@@ -370,20 +371,22 @@ fn refuse(heads: &[Head], features: &Features) -> Option<Kind> {
     lowest.1
 }
 
-/// Returns items, in their order, whose cells are [`MOST_CELLS`] at most: all, or some at random.
-fn with_few_cells<'a>(items: &[&'a Item]) -> Vec<&'a Item> {
-    let mut order: Vec<usize> = (0..items.len()).collect();
+/// Chooses pairs whose cells are `most` together, or fewer: all, or some at random. Returns their
+/// indices in ascending order; `cells` has the number of cells of each.
+fn within(most: usize, cells: &[usize]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..cells.len()).collect();
     shuffle(&mut order, KEY);
-    let mut cells = 0;
-    let mut chosen: Vec<usize> = order
-        .into_iter()
-        .take_while(|&index| {
-            cells += num_cells(items[index].words());
-            cells <= MOST_CELLS
-        })
-        .collect();
+    let mut rest = most;
+    let mut fits = |index: &usize| {
+        let is_small = cells[*index] <= rest;
+        if is_small {
+            rest -= cells[*index];
+        }
+        is_small
+    };
+    let mut chosen: Vec<usize> = order.into_iter().filter(&mut fits).collect();
     chosen.sort_unstable();
-    chosen.into_iter().map(|index| items[index]).collect()
+    chosen
 }
 
 /// Returns the sides of the items of each fold, in their order.
@@ -434,5 +437,24 @@ fn budget(kind: Kind) -> Budget {
             mismatch: 2.0,
             max_decoy_share: MAX_DECOY_SHARE,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_learned_from_a_bounded_number_of_cells() {
+        assert_eq!(within(6, &[1, 2, 3]), [0, 1, 2]);
+        // A pair that is too large by itself takes nothing from the others.
+        let cells: Vec<usize> = (0..100)
+            .map(|index| if index == 50 { 500 } else { 1 })
+            .collect();
+        let chosen = within(30, &cells);
+        assert_eq!(chosen.len(), 30);
+        assert!(chosen.is_sorted() && !chosen.contains(&50), "{chosen:?}");
+        // They are from all over the text.
+        assert!(chosen[0] < 20 && chosen[29] >= 80, "{chosen:?}");
     }
 }

@@ -430,8 +430,7 @@ fn clean_pairs(
     let report = report.map_err(|error| match error.downcast_ref() {
         Some(DataError::NothingStays { .. }) => with_hint(
             error,
-            "does the model translate well enough? The same command with `--no-clean` keeps all pairs, and `--set \
-             'data.clean_without=[\"GROUP\"]'` leaves filters out",
+            "does the model translate well enough? The same command with `--no-clean` keeps all pairs",
         ),
         _ => error,
     })?;

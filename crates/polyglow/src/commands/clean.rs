@@ -129,7 +129,8 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         let hint = "`--out DIR` names one; `--dry-run` and `--explain LINE` write nothing";
         return Err(with_hint(usage(error), hint));
     }
-    if !args.proof.prove {
+    let uses_model = args.proof.prove || args.score.is_some();
+    if !uses_model {
         give_back_freed_memory();
     }
     let mut text = args.text.open_uncleaned("clean")?;
@@ -179,7 +180,13 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         None => None,
     };
     warn_of_languages(&text.corpus, &text.languages)?;
-    let mut cleaning = look(&text.corpus, &held_out, &without)?;
+    // An explanation has the evidence of all groups.
+    let skipped = if lines.is_empty() {
+        without.clone()
+    } else {
+        BTreeSet::new()
+    };
+    let mut cleaning = look(&text.corpus, &held_out, &skipped)?;
     for cut in text.corpus.cuts() {
         tracing::warn!("{cut}, which are kept (`--lenient`)");
     }

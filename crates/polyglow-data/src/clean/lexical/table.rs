@@ -37,7 +37,7 @@ const COVERED: f64 = 3.0;
 pub(super) type Words<'a> = (&'a [u32], &'a [u32]);
 
 /// The words that stand beside each other, in the order in which tables have their probabilities.
-struct Neighbors {
+struct Cooccurrences {
     /// `[e]`: where the row of a conditioning word begins; one more at the end.
     starts: Vec<usize>,
     /// The explained words of all rows, in ascending order within a row.
@@ -47,7 +47,7 @@ struct Neighbors {
 /// Pairs that tables are learned from, and where their probabilities stand.
 pub(super) struct Bitext<'a> {
     pairs: &'a [Words<'a>],
-    neighbors: Arc<Neighbors>,
+    cooccurrences: Arc<Cooccurrences>,
     /// The indices of the probabilities of all pairs: for each explained word those beside all
     /// conditioning words.
     cells: Vec<u32>,
@@ -57,8 +57,8 @@ pub(super) struct Bitext<'a> {
 
 /// The probabilities t(f | e).
 pub(super) struct Table {
-    neighbors: Arc<Neighbors>,
-    /// The probabilities, as [`Neighbors`] has the words; 0 for words that the table has not seen
+    cooccurrences: Arc<Cooccurrences>,
+    /// The probabilities, as [`Cooccurrences`] has the words; 0 for words that the table has not seen
     /// beside each other.
     probabilities: Vec<f32>,
     /// `[f]`: the probability of a word in any text; 0 for one that was never seen.
@@ -90,9 +90,9 @@ struct WordEvidence {
     is_covered: bool,
 }
 
-impl Neighbors {
+impl Cooccurrences {
     /// Collects the words of pairs, of which `num_conditions` are conditioning ones.
-    fn of(pairs: &[Words], num_conditions: usize) -> Self {
+    fn from_pairs(pairs: &[Words], num_conditions: usize) -> Self {
         let mut starts = vec![0; num_conditions + 1];
         for (conditions, explained) in pairs {
             for &condition in *conditions {
@@ -133,6 +133,12 @@ impl Neighbors {
         Self { starts, words }
     }
 
+    /// Returns where t(f | e) stands, of words that were collected.
+    fn index_of(&self, condition: u32, word: u32) -> u32 {
+        let index = self.find(condition, word).expect("it was collected");
+        u32::try_from(index).expect("cells are bounded")
+    }
+
     /// Returns where t(f | e) stands.
     fn find(&self, condition: u32, word: u32) -> Option<usize> {
         let start = self.starts[condition as usize];
@@ -167,7 +173,7 @@ fn without_repetitions(row: &mut [u32]) -> usize {
 impl<'a> Bitext<'a> {
     /// Prepares tables of pairs, of vocabularies of `sizes`.
     pub(super) fn new(pairs: &'a [Words<'a>], sizes: [usize; 2]) -> Self {
-        let neighbors = Neighbors::of(pairs, sizes[0]);
+        let cooccurrences = Cooccurrences::from_pairs(pairs, sizes[0]);
         let lengths = pairs.iter().map(|pair| num_cells(*pair));
         let mut cells = vec![0; lengths.clone().sum()];
         split(&mut cells, lengths)
@@ -175,14 +181,14 @@ impl<'a> Bitext<'a> {
             .zip(pairs)
             .for_each(|(cells, &(conditions, explained))| {
                 let words = explained.iter();
-                let places = words.flat_map(|&word| conditions.iter().map(move |&e| (e, word)));
-                for (cell, (e, word)) in cells.iter_mut().zip(places) {
-                    *cell = neighbors.find(e, word).expect("it was collected") as u32;
+                let word_pairs = words.flat_map(|&word| conditions.iter().map(move |&e| (e, word)));
+                for (cell, (e, word)) in cells.iter_mut().zip(word_pairs) {
+                    *cell = cooccurrences.index_of(e, word);
                 }
             });
         Self {
             pairs,
-            neighbors: Arc::new(neighbors),
+            cooccurrences: Arc::new(cooccurrences),
             cells,
             sizes,
         }
@@ -199,8 +205,8 @@ impl<'a> Bitext<'a> {
         }
         let num_types = counts.iter().filter(|&&count| count > 0).count();
         let uniform = 1.0 / num_types.max(1) as f64;
-        let mut probabilities = vec![uniform; self.neighbors.words.len()];
-        let mut expected = vec![0.0; self.neighbors.words.len()];
+        let mut probabilities = vec![uniform; self.cooccurrences.words.len()];
+        let mut expected = vec![0.0; self.cooccurrences.words.len()];
         let mut null = vec![uniform; num_words];
         for _ in 0..ROUNDS {
             expected.fill(0.0);
@@ -229,7 +235,7 @@ impl<'a> Bitext<'a> {
         };
         let weight = |&count: &u64| count as f64 / (count as f64 + HALF_WEIGHT_COUNT);
         Table {
-            neighbors: Arc::clone(&self.neighbors),
+            cooccurrences: Arc::clone(&self.cooccurrences),
             probabilities: probabilities
                 .into_iter()
                 .map(|share| share as f32)
@@ -256,7 +262,7 @@ impl<'a> Bitext<'a> {
 
     /// Makes probabilities of expected counts.
     fn normalize(&self, counts: &[f64], probabilities: &mut [f64]) {
-        for row in self.neighbors.starts.windows(2) {
+        for row in self.cooccurrences.starts.windows(2) {
             let range = row[0]..row[1];
             let sum: f64 = counts[range.clone()].iter().sum();
             for index in range {
@@ -291,7 +297,7 @@ impl Table {
         let mut all = 0.0;
         let mut most = 0.0_f64;
         for &condition in conditions.iter().filter(|&&condition| condition != UNKNOWN) {
-            if let Some(index) = self.neighbors.find(condition, word) {
+            if let Some(index) = self.cooccurrences.find(condition, word) {
                 let probability = f64::from(self.probabilities[index]);
                 all += probability;
                 most = most.max(probability);
@@ -381,7 +387,7 @@ mod tests {
             (rare.uncovered - (1.0 / 3.0) / (1.0 / 3.0 + 0.5)).abs() < 1e-9,
             "{rare:?}"
         );
-        // A table is as one of the pairs that it is learned from alone.
+        // A table equals one that is learned from those pairs only.
         let of_others = bitext.learn(|index| index != pairs.len());
         assert_eq!(of_others.evidence((&[1, 4], &[2, 3])), wrong);
         assert_eq!(of_others.evidence((&[11], &[11])), Evidence::default());

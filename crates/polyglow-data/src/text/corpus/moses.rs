@@ -104,8 +104,8 @@ impl Read for Checked {
 ///
 /// # Errors
 /// [`DataError::Io`] if the file cannot be opened; [`DataError::BrokenArchive`] if it is not a
-/// complete zip archive; [`DataError::ArchiveMember`] if a member cannot be read; [`DataError::Archive`] if there is no such member or more than one pair of
-/// them, and if one cannot be read or has a path that leaves the archive.
+/// complete zip archive; [`DataError::Archive`] if there is no such member or more than one pair of
+/// them; [`DataError::ArchiveMember`] if one cannot be read or has a path that leaves the archive.
 pub(super) fn find_members(path: &Path, languages: [&str; 2]) -> Result<[Member; 2], DataError> {
     let file = File::open(path).map_err(DataError::io(path))?;
     let mut archive =

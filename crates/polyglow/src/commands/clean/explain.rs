@@ -167,8 +167,7 @@ fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) 
     writeln!(out, "  source    {}", escaped(&shown.src))?;
     writeln!(out, "  target    {}", escaped(&shown.tgt))?;
     if *repaired != shown {
-        let swapped = is_swapped.then_some("swapped");
-        let names: Vec<&str> = repairs.names().chain(swapped).collect();
+        let names: Vec<&str> = cleaned.repair_names().collect();
         let names = if names.is_empty() {
             "white space, which counts as no repair".to_owned()
         } else {

@@ -142,9 +142,9 @@ impl CleanFiles {
         names: &str,
         file: &str,
         line: u64,
-        [was, is]: [&Pair; 2],
+        [before, after]: [&Pair; 2],
     ) -> anyhow::Result<()> {
-        let [[src, tgt], [new_src, new_tgt]] = [columns(was), columns(is)];
+        let [[src, tgt], [new_src, new_tgt]] = [columns(before), columns(after)];
         let written = writeln!(
             self.repaired,
             "{names}\t{file}:{line}\t{src}\t{tgt}\t{new_src}\t{new_tgt}"

@@ -84,14 +84,14 @@ fn write(
                     }
                 }
                 for name in names {
-                    let of_repair = repaired_samples.entry(name).or_default();
-                    if of_repair.len() < SAMPLES {
-                        of_repair.push(RepairedPair {
+                    let samples_of_repair = repaired_samples.entry(name).or_default();
+                    if samples_of_repair.len() < SAMPLES {
+                        samples_of_repair.push(RepairedPair {
                             file: file.clone(),
                             line,
-                            was: [&pair.src, &pair.tgt]
+                            before: [&pair.src, &pair.tgt]
                                 .map(|side| without_raw_bytes(side).into_owned()),
-                            is: [cleaned.pair.src.clone(), cleaned.pair.tgt.clone()],
+                            after: [cleaned.pair.src.clone(), cleaned.pair.tgt.clone()],
                         });
                     }
                 }
