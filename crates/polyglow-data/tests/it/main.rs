@@ -8,6 +8,7 @@
 mod batching;
 mod captions;
 mod classification;
+mod cleaning;
 mod corpus;
 mod id_cache;
 mod image_set;

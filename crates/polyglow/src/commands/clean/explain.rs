@@ -154,12 +154,7 @@ fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) 
         without_partner,
         ..
     } = explanation;
-    let Cleaned {
-        pair: repaired,
-        repairs,
-        is_swapped,
-        ..
-    } = cleaned;
+    let Cleaned { pair: repaired, .. } = cleaned;
     let shown = Pair {
         src: without_raw_bytes(&pair.src).into_owned(),
         tgt: without_raw_bytes(&pair.tgt).into_owned(),
