@@ -15,10 +15,11 @@ fn text() -> Corpus {
     };
     let corpus = Corpus::open(&config, Content::PAIRS, Split::Train).unwrap();
     let mut pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>().unwrap();
-    pairs[10].tgt = "Le petit garçon regarde la grande maison avec sa mère .".to_owned();
+    pairs[10].tgt = String::from("Le petit garçon regarde la grande maison avec sa mère .");
     let Pair { src, tgt } = &mut pairs[20];
     std::mem::swap(src, tgt);
-    pairs[30].tgt = pairs[1500].tgt.clone();
+    let [misaligned, other] = pairs.get_disjoint_mut([30, 1500]).unwrap();
+    misaligned.tgt.clone_from(&other.tgt);
     Corpus::from_pairs("text", pairs)
 }
 
