@@ -80,10 +80,9 @@ impl Cleaning {
     /// Looks at all pairs of a corpus. `progress` is called with the reading and the number of pairs
     /// that were looked at in it.
     ///
-    /// Of the groups in `without`, [`FilterGroup::Meaning`] is not computed, nor
-    /// [`FilterGroup::Language`] together with it, which takes much less time: whoever leaves them out with
-    /// [`Self::without`] later does not miss them, but that of copies the first one stays even if it is
-    /// cut.
+    /// To save time, [`FilterGroup::Meaning`] is not computed if it is in `without`, and
+    /// [`FilterGroup::Language`] is not if both are. [`Self::without`] must leave out the same groups then.
+    /// Without `Meaning` the first of several copies stays, even if it is cut.
     ///
     /// # Errors
     /// The corpora cannot be read.
