@@ -22,6 +22,7 @@ mod group;
 pub mod held_out;
 pub mod language;
 pub mod lexical;
+pub mod links;
 pub mod own_language;
 pub mod profile;
 pub mod reasons;

@@ -123,6 +123,26 @@ pub enum DataError {
         /// The corpus that they belong to.
         corpus: String,
     },
+    /// A line of a file of scores is no number.
+    #[error("`{path}` line {line}: `{text}` is no number", path = .path.display())]
+    PairScore {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// The line.
+        text: String,
+    },
+    /// A file of scores does not have one for each pair.
+    #[error("`{path}` has {count} scores, and the text {num_pairs} pairs", path = .path.display())]
+    PairScoreCount {
+        /// File of the scores.
+        path: PathBuf,
+        /// Its lines.
+        count: u64,
+        /// The pairs of the text.
+        num_pairs: u64,
+    },
     /// A directory has the state of another alignment.
     #[error("`{path}` has the state of an alignment of another text, or with another prior or seed", path = .path.display())]
     OtherAlignment {

@@ -77,7 +77,8 @@ pub mod toy;
 pub use text::{alignment, pair, pair_tags, script, special, tokenizer};
 #[cfg(feature = "training")]
 pub use text::{
-    compression, corpus, labeled, lines, ngram, pair_files, raw_bytes, tagged, word_vectors,
+    compression, corpus, labeled, lines, ngram, pair_files, pair_scores, raw_bytes, tagged,
+    word_vectors,
 };
 // What a source of images is.
 #[cfg(feature = "training")]

@@ -15,6 +15,8 @@ pub mod ngram;
 pub mod pair;
 #[cfg(feature = "training")]
 pub mod pair_files;
+#[cfg(feature = "training")]
+pub mod pair_scores;
 pub mod pair_tags;
 #[cfg(feature = "training")]
 pub mod raw_bytes;

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected};
 use crate::clean::filtered::Filtered;
 use crate::clean::lexical::{self, CUT, JOINED, Lexical, MISALIGNED, Sampled};
+use crate::clean::links::LinkSample;
 use crate::clean::own_language::{self, Judgment, OwnLanguages};
 use crate::clean::profile::SideProfile;
 use crate::clean::reasons::{LANGUAGE, ReasonSet, SCORE};
@@ -53,6 +54,8 @@ pub struct Cleaning {
     /// Word tables and classifiers of misaligned, cut and joined pairs; `None` if there are too few
     /// pairs.
     pub(super) lexical: Option<Lexical>,
+    /// Pairs that stay, together with which others are aligned; `None` if there are too few.
+    pub(super) link_sample: Option<LinkSample>,
 }
 
 /// The score that divides pairs that stay from those that go.
@@ -117,6 +120,8 @@ impl Cleaning {
             cleaning.read_meanings(corpus, &lexical, progress)?;
             cleaning.estimates = lexical.estimates();
             cleaning.lexical = Some(lexical);
+            sample.retain(|Sampled { index, .. }| cleaning.stays(*index));
+            cleaning.link_sample = Some(LinkSample::choose(sample));
         } else {
             cleaning.note_gap(
                 FilterGroup::Meaning,
@@ -149,6 +154,7 @@ impl Cleaning {
             gaps: Vec::new(),
             own_languages: None,
             lexical: None,
+            link_sample: None,
         })
     }
 
@@ -166,6 +172,7 @@ impl Cleaning {
         Self {
             own_languages: None,
             lexical: None,
+            link_sample: None,
             ..self
         }
     }
@@ -295,6 +302,11 @@ impl Cleaning {
                 fate.reasons.remove(DUPLICATE);
             }
         }
+    }
+
+    /// Returns whether a pair stays.
+    fn stays(&self, index: u64) -> bool {
+        self.fates[index as usize].reasons.is_empty()
     }
 
     /// Exchanges the sides of a repaired pair if they stand on the wrong sides, and returns whether it

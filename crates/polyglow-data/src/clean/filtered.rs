@@ -1,11 +1,11 @@
 //! A cleaning without some groups of filters.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use crate::clean::cleaner::{DUPLICATE, TEMPLATE};
 use crate::clean::cleaning::{Cleaning, Fate};
 use crate::clean::held_out::{NEAR_TEST, TEST};
+use crate::clean::links::PairLinks;
 use crate::clean::own_language::Guess;
 use crate::clean::reasons::{LANGUAGE, ReasonSet};
 use crate::clean::repair::Repairs;
@@ -57,9 +57,6 @@ pub struct Explanation {
     /// The score of the pair minus the limit, for each kind of noise: below 0 it is removed. Empty
     /// if no tables of words were learned, or a side has no words.
     pub margins: Vec<(&'static str, f64)>,
-    /// The words of the source and of the target, once repaired, that have no partner on the other side by
-    /// what was learned from the text.
-    pub without_partner: [Vec<String>; 2],
 }
 
 /// The decisions on the pairs of a corpus, by all filters or without those of some groups.
@@ -150,11 +147,6 @@ impl<'a> Filtered<'a> {
             .lexical
             .as_ref()
             .map_or_else(Vec::new, |lexical| lexical.margins(index, &cleaned.pair));
-        let [src, tgt] = self.words_without_partner(index, &cleaned.pair);
-        let without_partner = [
-            texts_of(&cleaned.pair.src, src),
-            texts_of(&cleaned.pair.tgt, tgt),
-        ];
         let reasons: Vec<Reason> = self.fate(index).reasons.iter().collect();
         let numbers_without_partner = if reasons.contains(&NUMBERS) {
             numbers_without_partner(&seen.src, &seen.tgt)
@@ -169,17 +161,18 @@ impl<'a> Filtered<'a> {
             numbers_without_partner,
             guesses,
             margins,
-            without_partner,
         }
     }
 
-    /// Returns where the words of a pair stand, in bytes, that have no partner on the other side: on the
-    /// source, and on the target. None if no tables of words were learned.
-    pub fn words_without_partner(&self, index: u64, pair: &Pair) -> [Vec<Range<usize>>; 2] {
-        let lexical = self.cleaning.lexical.as_ref();
-        lexical.map_or_else(Default::default, |lexical| {
-            lexical.words_without_partner(index, pair)
-        })
+    /// Aligns pairs as they stand in the corpus or stay of it, and returns the links of their words, in the
+    /// order of the pairs; no links if there are too few pairs to learn from.
+    ///
+    /// This takes a second or two, whatever the number of pairs, up to some hundred.
+    pub fn link(&self, pairs: &[&Pair]) -> Vec<PairLinks> {
+        match &self.cleaning.link_sample {
+            Some(sample) => sample.link(pairs),
+            None => vec![PairLinks::default(); pairs.len()],
+        }
     }
 
     /// Returns the counts of pairs that stay and that are removed. Repairs are not counted, which
@@ -214,9 +207,4 @@ impl<'a> Filtered<'a> {
         }
         report
     }
-}
-
-fn texts_of(text: &str, ranges: Vec<Range<usize>>) -> Vec<String> {
-    let texts = ranges.into_iter().map(|range| text[range].to_owned());
-    texts.collect()
 }

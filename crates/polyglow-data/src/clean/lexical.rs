@@ -16,10 +16,10 @@ mod threshold;
 mod vocabulary;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::clean::sample::within;
 use crate::example::Reason;
 use crate::pair::Pair;
 use crate::random::{Random, mix, shuffle};
@@ -28,7 +28,7 @@ use features::{Features, Fold, Lengths, Side};
 use regression::{Labeled, Regression};
 use table::{Words, num_cells};
 use threshold::{Budget, Threshold};
-use vocabulary::{Vocabulary, token_ranges};
+use vocabulary::Vocabulary;
 
 /// Pairs with words on both sides below which nothing is learned.
 pub(super) const FEW_PAIRS: usize = 2_000;
@@ -230,25 +230,6 @@ impl Lexical {
             .collect()
     }
 
-    /// Returns where the words stand, in bytes, that have no partner on the other side: on the
-    /// source, and on the target. `index` is the number of the pair in its corpus.
-    pub fn words_without_partner(&self, index: u64, pair: &Pair) -> [Vec<Range<usize>>; 2] {
-        let texts = [&pair.src, &pair.tgt];
-        let [src, tgt] = [0, 1].map(|side| self.vocabularies[side].encode(texts[side]));
-        let uncovered = self.model.folds[fold(index)].are_uncovered(&src, &tgt);
-        [0, 1].map(|side| {
-            let mut words: Vec<(Range<usize>, bool)> = token_ranges(texts[side])
-                .into_iter()
-                .zip(uncovered[side].iter().copied())
-                .collect();
-            // Ranges must not overlap: of a character and the bigram that begins with it, the
-            // character decides.
-            words.dedup_by_key(|(place, _)| place.start);
-            let marked = words.into_iter().filter(|(_, is_uncovered)| *is_uncovered);
-            marked.map(|(place, _)| place).collect()
-        })
-    }
-
     /// Measures a repaired pair; `None` without words on a side.
     fn features(&self, index: u64, pair: &Pair) -> Option<Features> {
         let [src, tgt] = [(&pair.src, 0), (&pair.tgt, 1)]
@@ -290,7 +271,7 @@ impl Model {
             .map(|(item, _)| item)
             .collect();
         let cells: Vec<usize> = right.iter().map(|item| num_cells(item.words())).collect();
-        let (pairs, folds): (Vec<Words>, Vec<usize>) = within(MOST_CELLS, &cells)
+        let (pairs, folds): (Vec<Words>, Vec<usize>) = within(MOST_CELLS, &cells, KEY)
             .into_iter()
             .map(|index| (right[index].words(), right[index].fold))
             .unzip();
@@ -371,24 +352,6 @@ fn refuse(heads: &[Head], features: &Features) -> Option<Kind> {
     lowest.1
 }
 
-/// Chooses pairs whose cells are `most` together, or fewer: all, or some at random. Returns their
-/// indices in ascending order; `cells` has the number of cells of each.
-fn within(most: usize, cells: &[usize]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..cells.len()).collect();
-    shuffle(&mut order, KEY);
-    let mut rest = most;
-    let mut fits = |index: &usize| {
-        let is_small = cells[*index] <= rest;
-        if is_small {
-            rest -= cells[*index];
-        }
-        is_small
-    };
-    let mut chosen: Vec<usize> = order.into_iter().filter(&mut fits).collect();
-    chosen.sort_unstable();
-    chosen
-}
-
 /// Returns the sides of the items of each fold, in their order.
 fn by_fold<'a>(items: &[&'a Item]) -> Vec<Vec<Sides<'a>>> {
     let mut pairs: Vec<Vec<Sides>> = vec![Vec::new(); FOLDS];
@@ -437,24 +400,5 @@ fn budget(kind: Kind) -> Budget {
             mismatch: 2.0,
             max_decoy_share: MAX_DECOY_SHARE,
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_are_learned_from_a_bounded_number_of_cells() {
-        assert_eq!(within(6, &[1, 2, 3]), [0, 1, 2]);
-        // A pair that is too large by itself takes nothing from the others.
-        let cells: Vec<usize> = (0..100)
-            .map(|index| if index == 50 { 500 } else { 1 })
-            .collect();
-        let chosen = within(30, &cells);
-        assert_eq!(chosen.len(), 30);
-        assert!(chosen.is_sorted() && !chosen.contains(&50), "{chosen:?}");
-        // They are from all over the text.
-        assert!(chosen[0] < 20 && chosen[29] >= 80, "{chosen:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! A random sample of the pairs of a corpus, the same for the same corpus.
+//! Random samples of the pairs of a corpus, the same for the same corpus.
 
 use crate::clean::lexical::Sampled;
 use crate::pair::Pair;
-use crate::random::mix;
+use crate::random::{mix, shuffle};
 
 /// The most pairs of a sample.
 const SIZE: usize = 200_000;
@@ -58,4 +58,42 @@ impl Sample {
 
 fn key(index: u64) -> u64 {
     mix(&[SEED, index])
+}
+
+/// Chooses pairs whose cells are `most` together, or fewer: all, or some at random. Returns their
+/// indices in ascending order; `cells` has the number of cells of each, words of its source times words
+/// of its target.
+pub(super) fn within(most: usize, cells: &[usize], seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    shuffle(&mut order, seed);
+    let mut rest = most;
+    let mut fits = |index: &usize| {
+        let is_small = cells[*index] <= rest;
+        if is_small {
+            rest -= cells[*index];
+        }
+        is_small
+    };
+    let mut chosen: Vec<usize> = order.into_iter().filter(&mut fits).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_chosen_up_to_a_number_of_cells() {
+        assert_eq!(within(6, &[1, 2, 3], 1), [0, 1, 2]);
+        // A pair that is too large by itself takes nothing from the others.
+        let cells: Vec<usize> = (0..100)
+            .map(|index| if index == 50 { 500 } else { 1 })
+            .collect();
+        let chosen = within(30, &cells, 1);
+        assert_eq!(chosen.len(), 30);
+        assert!(chosen.is_sorted() && !chosen.contains(&50), "{chosen:?}");
+        // They are from all over the text.
+        assert!(chosen[0] < 20 && chosen[29] >= 80, "{chosen:?}");
+    }
 }

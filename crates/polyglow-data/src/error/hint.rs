@@ -114,6 +114,13 @@ impl DataError {
             Self::AlignmentCount { .. } => {
                 "there must be one line of links per pair, blank for a pair without links"
             }
+            Self::PairScore { .. } => {
+                "each line has one number, the higher the better the pair; of a TSV file with scores behind its pairs, `cut -f3` \
+                 writes them"
+            }
+            Self::PairScoreCount { .. } => {
+                "line n must be the score of line n; of several corpora one after the other"
+            }
             Self::OtherAlignment { .. } => {
                 "go on with that text and these settings, or remove the directory to begin anew"
             }

@@ -40,7 +40,7 @@ use part::{Alignments, Source, TextHasher};
 pub use sample::Sample;
 
 /// The version of what `data.clean` does: ids that were made by another one are made again.
-pub const CLEAN_VERSION: u32 = 8;
+pub const CLEAN_VERSION: u32 = 9;
 
 /// The text of one split: its files exist, but are not yet read. Embedded corpora and images are
 /// held in memory.

@@ -21,6 +21,7 @@ use polyglow_data::config::{Content, FilterGroup};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
+use polyglow_data::pair_scores::read_pair_scores;
 use polyglow_predict::wording::counted;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, sha256};
@@ -193,7 +194,10 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     let mut scores: Option<Scores> = None;
     if let Some(keep) = args.keep {
         let of_pairs = match (&args.scores, &args.score) {
-            (Some(path), _) => scores::read(path, cleaning.by_all_filters().report().pairs)?,
+            (Some(path), _) => {
+                let num_pairs = cleaning.by_all_filters().report().pairs;
+                read_pair_scores(path, num_pairs).map_err(usage)?
+            }
             (None, Some(run)) => {
                 scores::compute(run, &text, &cleaning.without(without.iter().copied()))?
             }

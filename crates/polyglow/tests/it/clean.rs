@@ -541,6 +541,79 @@ fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says()
     );
 }
 
+/// The words that an explanation of one line says to have no partner in the target.
+fn target_words_without_partner(explained: &str) -> Vec<&str> {
+    let title = "  target words without a partner: ";
+    let line = explained.lines().find_map(|line| line.strip_prefix(title));
+    line.map_or_else(Vec::new, |words| words.split(", ").collect())
+}
+
+#[test]
+fn examples_mark_the_words_that_have_no_link_and_numbers_that_stand_for_each_other() {
+    let sandbox = Sandbox::new();
+    let noise = spoil(&sandbox, 4000);
+    let read = |name: &str| fs::read_to_string(sandbox.path().join(name)).expect("it is there");
+    let [mut english, mut german] = [read("spoiled.en"), read("spoiled.de")];
+    // Sentences with the same year on both sides, and one with two.
+    let right = noise
+        .iter()
+        .zip(read("spoiled.en").lines().zip(read("spoiled.de").lines()))
+        .filter_map(|(kind, sides)| {
+            kind.is_none()
+                .then(|| (sides.0.to_owned(), sides.1.to_owned()))
+        })
+        .collect::<Vec<_>>();
+    for (year, (src, tgt)) in (1900..2000).zip(&right) {
+        let other_year = if year == 1999 { 1950 } else { year };
+        english += &format!("{year} : {src}\n");
+        german += &format!("{other_year} : {tgt}\n");
+    }
+    write(&sandbox, "spoiled.en", &english);
+    write(&sandbox, "spoiled.de", &german);
+    let config = CONFIG.replace("'text'\ntest = 'test'", "'spoiled'");
+    write(&sandbox, "c.toml", &config);
+    let last = german.lines().count();
+    let lines: Vec<usize> = (0..noise.len())
+        .filter(|line| noise[*line] == Some("joined"))
+        .take(20)
+        .collect();
+    let mut command = vec!["clean".to_owned(), "c.toml".to_owned()];
+    for line in lines.iter().map(|line| line + 1).chain([last]) {
+        command.extend(["--explain".to_owned(), line.to_string()]);
+    }
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let (printed, _) = sandbox.succeed(&command);
+    let explained: Vec<&str> = printed.split("spoiled.en:").skip(1).collect();
+    // The first half of a joined target is the translation of the source.
+    let [mut right, mut wrong, mut missed] = [0; 3];
+    for (line, explained) in lines.iter().zip(&explained) {
+        let target = german.lines().nth(*line).expect("it is there");
+        let words: Vec<&str> = target.split(' ').filter(|word| word.len() > 1).collect();
+        let marked = target_words_without_partner(explained);
+        let joined_at = target.find(['.', '?', '!']).expect("a sentence ends");
+        let joined = target[joined_at..].split(' ').filter(|word| word.len() > 1);
+        let joined: Vec<&str> = joined.collect();
+        let found = joined.iter().filter(|word| marked.contains(word)).count();
+        right += found;
+        missed += joined.len() - found;
+        wrong += marked.len().saturating_sub(found);
+        assert!(marked.len() <= words.len(), "{explained}");
+    }
+    assert!(
+        right > 3 * missed && right > 3 * wrong,
+        "{right} {missed} {wrong}\n{printed}"
+    );
+    assert!(
+        explained[lines.len()]
+            .contains("target numbers without a partner: 1950\n  1999 is linked to 1950\n"),
+        "{}",
+        explained[lines.len()]
+    );
+    // `check` prints them below its examples.
+    let (checked, _) = sandbox.succeed(&["check", "c.toml"]);
+    assert!(checked.contains("\n    no partner: "), "{checked}");
+}
+
 #[test]
 fn a_training_cleans_its_text_itself() {
     let sandbox = Sandbox::new();

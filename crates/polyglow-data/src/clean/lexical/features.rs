@@ -75,15 +75,6 @@ impl Fold {
         (0..num_folds).map(learn).collect()
     }
 
-    /// Says of each word of the source and of the target whether it has no partner on the other
-    /// side.
-    pub(super) fn are_uncovered(&self, src: &[u32], tgt: &[u32]) -> [Vec<bool>; 2] {
-        [
-            self.tables[1].are_uncovered((tgt, src)),
-            self.tables[0].are_uncovered((src, tgt)),
-        ]
-    }
-
     /// Measures a pair.
     pub(super) fn features(&self, src: &Side, tgt: &Side, lengths: &Lengths) -> Features {
         let forward = self.tables[0].evidence((&src.words, &tgt.words));

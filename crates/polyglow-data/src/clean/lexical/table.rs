@@ -278,16 +278,6 @@ pub(super) fn num_cells((conditions, explained): Words) -> usize {
 }
 
 impl Table {
-    /// Says of each explained word whether no word of the other side explains it. Words that the table has
-    /// not seen say nothing.
-    pub(super) fn are_uncovered(&self, (conditions, explained): Words) -> Vec<bool> {
-        let is_uncovered = |&word: &u32| {
-            let evidence = self.word_evidence(conditions, word);
-            evidence.is_some_and(|evidence| !evidence.is_covered)
-        };
-        explained.iter().map(is_uncovered).collect()
-    }
-
     /// Weighs a word by those of the other side; `None` if the table has not seen it.
     fn word_evidence(&self, conditions: &[u32], word: u32) -> Option<WordEvidence> {
         let frequency = self.frequencies[word as usize];
@@ -370,10 +360,6 @@ mod tests {
             "{right:?} {wrong:?}"
         );
         assert_eq!(wrong.num_known, 2);
-        assert_eq!(
-            table.are_uncovered((&[1, 4], &[2, 1, 3, UNKNOWN])),
-            [true, false, true, false]
-        );
         assert!((0.45..0.5).contains(&wrong.longest), "{wrong:?}");
         // A word that was seen once says a third of what a frequent one says.
         let once: Vec<Words> = pairs

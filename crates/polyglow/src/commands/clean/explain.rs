@@ -6,11 +6,13 @@ use anyhow::anyhow;
 use polyglow_data::clean::cleaning::{Cleaning, ScoreLimit};
 use polyglow_data::clean::filtered::{Cleaned, Explanation, Filtered};
 use polyglow_data::clean::findings::escaped;
+use polyglow_data::clean::links::PairLinks;
 use polyglow_data::clean::own_language::Guess;
 use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::pair::Pair;
 use polyglow_data::raw_bytes::without_raw_bytes;
 
+use super::report::words_at;
 use super::scores::Scores;
 use crate::failure::usage;
 
@@ -74,22 +76,31 @@ pub(super) fn print(
     lines: &[ExplainedLine],
 ) -> io::Result<()> {
     let cleaning = filtered.cleaning();
-    for ExplainedLine { part, line, pair } in lines {
+    let indices = lines
+        .iter()
+        .map(|explained| cleaning.start(explained.part) + explained.line - 1);
+    let explanations: Vec<Explanation> = indices
+        .clone()
+        .zip(lines)
+        .map(|(index, explained)| filtered.explain(index, &explained.pair))
+        .collect();
+    let pairs: Vec<&Pair> = explanations
+        .iter()
+        .map(|explanation| &explanation.cleaned.pair)
+        .collect();
+    let links = filtered.link(&pairs);
+    for (((explained, index), explanation), links) in
+        lines.iter().zip(indices).zip(&explanations).zip(&links)
+    {
+        let ExplainedLine { part, line, pair } = explained;
         writeln!(out, "{}:{line}", corpus.parts()[*part].name())?;
-        let index = cleaning.start(*part) + line - 1;
-        let explanation = filtered.explain(index, pair);
-        write_evidence(out, pair, &explanation)?;
+        write_evidence(out, pair, explanation)?;
+        write_words(out, explanation, links)?;
         if let Some(scores) = scores {
-            write_score(out, scores, index, &explanation)?;
+            write_score(out, scores, index, explanation)?;
         }
-        write_reasons(out, &explanation)?;
-        let numbers = &explanation.numbers_without_partner;
-        for (side, numbers) in ["source", "target"].into_iter().zip(numbers) {
-            if !numbers.is_empty() {
-                let numbers = numbers.join(", ");
-                writeln!(out, "  {side} numbers without a partner: {numbers}")?;
-            }
-        }
+        write_reasons(out, explanation)?;
+        write_numbers(out, explanation, links)?;
         if let Some(first) = explanation.first {
             writeln!(out, "  it repeats {}", name_of(cleaning, corpus, first))?;
         }
@@ -151,7 +162,6 @@ fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) 
         cleaned,
         guesses,
         margins,
-        without_partner,
         ..
     } = explanation;
     let Cleaned { pair: repaired, .. } = cleaned;
@@ -210,10 +220,48 @@ fn write_evidence(out: &mut impl Write, pair: &Pair, explanation: &Explanation) 
             margins.join(", ")
         )?;
     }
-    for (side, words) in ["source", "target"].into_iter().zip(without_partner) {
-        if !words.is_empty() {
-            let words = words.join(", ");
+    Ok(())
+}
+
+/// Writes which words of a pair have no partner on the other side.
+fn write_words(
+    out: &mut impl Write,
+    explanation: &Explanation,
+    links: &PairLinks,
+) -> io::Result<()> {
+    let Pair { src, tgt } = &explanation.cleaned.pair;
+    for ((side, text), places) in [("source", src), ("target", tgt)]
+        .into_iter()
+        .zip(&links.without)
+    {
+        if !places.is_empty() {
+            let words = words_at(text, places);
             writeln!(out, "  {side} words without a partner: {words}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the numbers for which a pair is removed, and which of them stand for each other.
+fn write_numbers(
+    out: &mut impl Write,
+    explanation: &Explanation,
+    links: &PairLinks,
+) -> io::Result<()> {
+    let numbers = &explanation.numbers_without_partner;
+    for (side, numbers) in ["source", "target"].into_iter().zip(numbers) {
+        if !numbers.is_empty() {
+            let numbers = numbers.join(", ");
+            writeln!(out, "  {side} numbers without a partner: {numbers}")?;
+        }
+    }
+    let Pair { src, tgt } = &explanation.cleaned.pair;
+    let [src_numbers, tgt_numbers] = numbers;
+    for [from, to] in &links.links {
+        let [from, to] = [&src[from.clone()], &tgt[to.clone()]];
+        let is_left = |number: &str, left: &[String]| left.iter().any(|other| other == number);
+        if is_left(from, src_numbers) && is_left(to, tgt_numbers) {
+            writeln!(out, "  {from} is linked to {to}")?;
         }
     }
     Ok(())

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use anyhow::ensure;
-use polyglow_data::clean::filtered::Filtered;
-use polyglow_data::clean::findings::escaped;
+use polyglow_data::clean::filtered::{Cleaned, Filtered};
+use polyglow_data::clean::findings::{Place, escaped};
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::FilterGroup;
 use polyglow_data::corpus::Corpus;
+use polyglow_data::example::Reason;
+use polyglow_data::pair::Pair;
 use polyglow_data::raw_bytes::without_raw_bytes;
 use polyglow_predict::wording::counted;
 use polyglow_view::cleaning::{RemovedPair, RepairedPair};
@@ -62,8 +65,7 @@ fn write(
     mut output: Option<&mut CleanFiles>,
 ) -> anyhow::Result<Report> {
     let mut counts = filtered.report();
-    let mut samples: BTreeMap<&'static str, Vec<RemovedPair>> = BTreeMap::new();
-    let mut repaired_samples: BTreeMap<&'static str, Vec<RepairedPair>> = BTreeMap::new();
+    let mut samples = Samples::default();
     let mut indices = 0..;
     for part in train.parts() {
         let file = part.name();
@@ -73,63 +75,109 @@ fn write(
                 index < counts.pairs,
                 "the text has changed while it was read"
             );
+            let place = Place { file: &file, line };
             let cleaned = filtered.cleaned(index, &pair);
-            let Some(reason) = cleaned.removed else {
-                counts.count_repairs(&cleaned);
-                let names: Vec<&'static str> = cleaned.repair_names().collect();
+            if let Some(reason) = cleaned.removed {
                 if let Some(files) = &mut output {
-                    files.keep(&cleaned.pair)?;
-                    if !names.is_empty() {
-                        files.repair(&names.join(","), &file, line, [&pair, &cleaned.pair])?;
-                    }
+                    files.remove(reason.key, &file, line, &pair)?;
                 }
-                for name in names {
-                    let samples_of_repair = repaired_samples.entry(name).or_default();
-                    if samples_of_repair.len() < SAMPLES {
-                        samples_of_repair.push(RepairedPair {
-                            file: file.clone(),
-                            line,
-                            before: [&pair.src, &pair.tgt]
-                                .map(|side| without_raw_bytes(side).into_owned()),
-                            after: [cleaned.pair.src.clone(), cleaned.pair.tgt.clone()],
-                        });
-                    }
-                }
+                samples.add_removed(reason, place, &pair, &cleaned);
                 continue;
-            };
+            }
+            counts.count_repairs(&cleaned);
+            let names: Vec<&'static str> = cleaned.repair_names().collect();
             if let Some(files) = &mut output {
-                files.remove(reason.key, &file, line, &pair)?;
+                files.keep(&cleaned.pair)?;
+                if !names.is_empty() {
+                    files.repair(&names.join(","), &file, line, [&pair, &cleaned.pair])?;
+                }
             }
-            let of_reason = samples.entry(reason.key).or_default();
-            if of_reason.len() < SAMPLES {
-                // Samples show pairs as they were; what was repaired or swapped has no words to mark.
-                let is_as_it_was = cleaned.pair == pair;
-                let without_partner = match FilterGroup::for_reason(reason) {
-                    FilterGroup::Meaning if is_as_it_was => {
-                        filtered.words_without_partner(index, &pair)
-                    }
-                    _ => Default::default(),
-                };
-                of_reason.push(RemovedPair {
-                    file: file.clone(),
-                    line,
-                    src: without_raw_bytes(&pair.src).into_owned(),
-                    tgt: without_raw_bytes(&pair.tgt).into_owned(),
-                    without_partner,
-                });
-            }
+            samples.add_repaired(&names, place, &pair, &cleaned);
         }
     }
     ensure!(
         indices.next() == Some(counts.pairs),
         "the text has changed while it was read"
     );
+    samples.mark_words(filtered);
     Ok(Report {
         counts,
         cuts: train.cuts(),
-        samples,
-        repaired_samples,
+        samples: samples.removed,
+        repaired_samples: samples.repaired,
     })
+}
+
+/// The first pairs of each reason and of each repair.
+#[derive(Default)]
+struct Samples {
+    removed: BTreeMap<&'static str, Vec<RemovedPair>>,
+    repaired: BTreeMap<&'static str, Vec<RepairedPair>>,
+    /// Removed pairs whose words without a partner are to be marked: the key of the reason, and the
+    /// position among its samples.
+    unmarked: Vec<(&'static str, usize)>,
+}
+
+impl Samples {
+    /// Adds a pair that is removed for a reason, unless there are enough for it.
+    fn add_removed(&mut self, reason: Reason, place: Place, pair: &Pair, cleaned: &Cleaned) {
+        let of_reason = self.removed.entry(reason.key).or_default();
+        if of_reason.len() == SAMPLES {
+            return;
+        }
+        // Samples show pairs as they were; what was repaired or swapped has no words to mark.
+        if FilterGroup::for_reason(reason) == FilterGroup::Meaning && cleaned.pair == *pair {
+            self.unmarked.push((reason.key, of_reason.len()));
+        }
+        of_reason.push(RemovedPair {
+            file: place.file.to_owned(),
+            line: place.line,
+            src: without_raw_bytes(&pair.src).into_owned(),
+            tgt: without_raw_bytes(&pair.tgt).into_owned(),
+            without_partner: Default::default(),
+        });
+    }
+
+    /// Adds a pair that stays, to each of its repairs for which there are not enough.
+    fn add_repaired(
+        &mut self,
+        names: &[&'static str],
+        place: Place,
+        pair: &Pair,
+        cleaned: &Cleaned,
+    ) {
+        for name in names {
+            let of_repair = self.repaired.entry(name).or_default();
+            if of_repair.len() < SAMPLES {
+                of_repair.push(RepairedPair {
+                    file: place.file.to_owned(),
+                    line: place.line,
+                    before: [&pair.src, &pair.tgt].map(|side| without_raw_bytes(side).into_owned()),
+                    after: [cleaned.pair.src.clone(), cleaned.pair.tgt.clone()],
+                });
+            }
+        }
+    }
+
+    /// Marks the words without a partner of the pairs that are removed because of what they mean.
+    fn mark_words(&mut self, filtered: &Filtered) {
+        let pairs: Vec<Pair> = self
+            .unmarked
+            .iter()
+            .map(|(key, position)| {
+                let RemovedPair { src, tgt, .. } = &self.removed[key][*position];
+                Pair {
+                    src: src.clone(),
+                    tgt: tgt.clone(),
+                }
+            })
+            .collect();
+        let links = filtered.link(&pairs.iter().collect::<Vec<_>>());
+        for ((key, position), links) in self.unmarked.drain(..).zip(links) {
+            let of_reason = self.removed.get_mut(key).expect("it has samples");
+            of_reason[position].without_partner = links.without;
+        }
+    }
 }
 
 /// Prints the counts, with some pairs of each reason.
@@ -168,11 +216,24 @@ pub(crate) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
                 line,
                 src,
                 tgt,
-                ..
+                without_partner,
             } = sample;
+            let [src_words, tgt_words] = [
+                words_at(src, &without_partner[0]),
+                words_at(tgt, &without_partner[1]),
+            ];
             let [src, tgt] = [src, tgt].map(|side| escaped(side));
             writeln!(out, "  {file}:{line}  {src} | {tgt}")?;
+            if !(src_words.is_empty() && tgt_words.is_empty()) {
+                writeln!(out, "    no partner: {src_words} | {tgt_words}")?;
+            }
         }
     }
     Ok(())
+}
+
+/// Lists the words that stand at some places of a text.
+pub(super) fn words_at(text: &str, places: &[Range<usize>]) -> String {
+    let words: Vec<&str> = places.iter().map(|place| &text[place.clone()]).collect();
+    words.join(", ")
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use polyglow_data::clean::cleaning::ScoreLimit;
 use polyglow_data::clean::filtered::Filtered;
-use polyglow_data::lines::Lines;
 use polyglow_data::pair::Pair;
 use polyglow_predict::group::alone;
 use polyglow_predict::runner::Runner;
@@ -16,7 +15,6 @@ use crate::activity::{Activity, Pace};
 use crate::commands::model::{LanguageArgs, ModelArgs};
 use crate::commands::pairs::Pairs;
 use crate::commands::uses::check_translates;
-use crate::failure::{usage, with_hint};
 
 /// The checkpoint of a run whose model scores.
 pub(super) const CHECKPOINT: &str = "best";
@@ -29,36 +27,6 @@ pub(super) struct Scores {
     pub(super) values: Vec<f32>,
     /// `None` if they remove nothing.
     pub(super) limit: Option<ScoreLimit>,
-}
-
-/// Reads a score for each pair of a text from the lines of a file.
-///
-/// # Errors
-/// A line is no number, or there are more or fewer than pairs (exit code 2).
-pub(super) fn read(path: &Path, num_pairs: u64) -> anyhow::Result<Vec<f32>> {
-    let mut scores = Vec::new();
-    for line in Lines::open(path)? {
-        let line = line?;
-        let number = scores.len() + 1;
-        let score = line.trim().parse::<f32>().ok();
-        let Some(score) = score.filter(|score| !score.is_nan()) else {
-            return Err(usage(anyhow::anyhow!(
-                "`{}` line {number}: `{line}` is no number",
-                path.display()
-            )));
-        };
-        scores.push(score);
-    }
-    if scores.len() as u64 != num_pairs {
-        let error = anyhow::anyhow!(
-            "`{}` has {} scores, and the text {num_pairs} pairs",
-            path.display(),
-            scores.len()
-        );
-        let hint = "line n must be the score of line n; of several corpora one after the other";
-        return Err(with_hint(usage(error), hint));
-    }
-    Ok(scores)
 }
 
 /// Scores the pairs that `filtered` keeps with a model: by the mean log-probability of the target's
