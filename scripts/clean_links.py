@@ -6,7 +6,7 @@ that its examples mark.
     scripts/clean_links.py words text.en text.de
 
 `numbers` exchanges one number in every second target that has one, of each target file, and counts how many
-spoilt and how many right pairs are removed for their numbers: by the rule, and by the rule where `polyglow
+spoiled and how many right pairs are removed for their numbers: by the rule, and by the rule where `polyglow
 align` links two of the numbers that have no partner.
 
 `words` puts another target behind 200 right ones, and asks `--explain` which words have no partner.
@@ -20,6 +20,8 @@ import subprocess
 import tempfile
 
 WORD = re.compile(r"\d+|[^\W\d_]+")
+# Digits with separators of thousands.
+NUMBER = re.compile(r"\d+(?:[.,\s]\d{3}(?!\d))*")
 
 
 def polyglow(program, *arguments):
@@ -53,74 +55,83 @@ def removed_for_numbers(program, folder, sources, targets):
     src, tgt = write(folder / "text.src", sources), write(folder / "text.tgt", targets)
     out = folder / "out"
     polyglow(program, "clean", "--src", src, "--tgt", tgt, "--out", out, "--without", "meaning,language,duplicates")
-    rows = [row.split("\t") for row in lines(out / "removed.tsv")]
-    found = {}
-    numbers = [int(row[1].rsplit(":", 1)[1]) - 1 for row in rows if row[0] == "numbers"]
-    explain = [option for line in numbers for option in ("--explain", line + 1)]
-    said = polyglow(program, "clean", "--src", src, "--tgt", tgt, *explain)
-    for line, text in zip(numbers, re.split(r"^\S+:\d+$", said, flags=re.M)[1:]):
+    rows = [row.split("\t") for row in lines(out / "removed.tsv") if row]
+    removed = [int(row[1].rsplit(":", 1)[1]) - 1 for row in rows if row[0] == "numbers"]
+    if not removed:
+        return {}
+    numbers = {}
+    for line, text in zip(removed, explanations(program, src, tgt, removed), strict=True):
         sides = [re.search(rf"  {side} numbers without a partner: (.*)", text) for side in ("source", "target")]
-        found[line] = [side[1].split(", ") for side in sides]
-    return found
+        numbers[line] = [side[1].split(", ") for side in sides]
+    return numbers
 
 
-def linked_words(program, folder, sources, targets):
-    """For each pair its words on both sides, and the links that are more probable than 0.5."""
-    words = [[WORD.findall(text.lower()) for text in side] for side in (sources, targets)]
-    src = write(folder / "words.src", [" ".join(text) for text in words[0]])
-    tgt = write(folder / "words.tgt", [" ".join(text) for text in words[1]])
+def explanations(program, src, tgt, numbers):
+    """What `--explain` says of some lines."""
+    explain = [option for line in numbers for option in ("--explain", line + 1)]
+    output = polyglow(program, "clean", "--src", src, "--tgt", tgt, *explain)
+    return re.split(r"^\S+:\d+$", output, flags=re.M)[1:]
+
+
+def links_of(program, folder, sources, targets):
+    """For each pair the links between its words that are more probable than 0.5."""
+    sides = [[" ".join(WORD.findall(text.lower())) for text in side] for side in (sources, targets)]
+    src, tgt = write(folder / "words.src", sides[0]), write(folder / "words.tgt", sides[1])
     polyglow(program, "align", "--src", src, "--tgt", tgt, "--out", folder / "links", "--threshold", 0.5)
-    links = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in lines(folder / "links")]
-    return list(zip(*words, links))
+    return [[tuple(map(int, link.split("-"))) for link in line.split()] for line in lines(folder / "links")]
 
 
-def is_part(word, numbers):
-    """Whether a word is one of the numbers, or what separators have left of one."""
-    return word.isdecimal() and any(word == number or word.lstrip("0") in number for number in numbers)
+def words_of_numbers(text, numbers):
+    """The positions of the words of a text that are in one of the numbers, which may have separators."""
+    spans = [found.span() for found in NUMBER.finditer(text) if value(found[0]) in numbers]
+    return {
+        position
+        for position, word in enumerate(WORD.finditer(text))
+        if any(start <= word.start() < end for start, end in spans)
+    }
+
+
+def value(number):
+    return re.sub(r"[.,\s]", "", number).lstrip("0") or "0"
 
 
 def measure_numbers(program, source, targets):
     rng = random.Random(1)
-    counts = {key: [0, 0, 0] for key in ("right", "spoilt")}
+    counts = {key: [0, 0, 0] for key in ("right", "spoiled")}
     for path in targets:
         pairs = []
         for index, (src, tgt) in enumerate(zip(lines(source), lines(path), strict=True)):
-            spoilt = exchanged(tgt, rng) if index % 2 == 0 else None
-            pairs.append((src, spoilt or tgt, "spoilt" if spoilt else "right"))
+            spoiled = exchanged(tgt, rng) if index % 2 == 0 else None
+            pairs.append((src, spoiled or tgt, "spoiled" if spoiled else "right"))
         sources, texts, kinds = zip(*pairs)
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            found = removed_for_numbers(program, folder, sources, texts)
-            linked = linked_words(program, folder, sources, texts)
+            removed = removed_for_numbers(program, folder, sources, texts)
+            links = links_of(program, folder, sources, texts)
         for line, kind in enumerate(kinds):
             counts[kind][0] += 1
-            if line not in found:
-                continue
-            counts[kind][1] += 1
-            src_words, tgt_words, links = linked[line]
-            src_numbers, tgt_numbers = found[line]
-            counts[kind][2] += any(
-                is_part(src_words[i], src_numbers) and is_part(tgt_words[j], tgt_numbers) for i, j in links
-            )
-    for kind, (pairs, removed, removed_if_linked) in counts.items():
-        print(f"{kind} pairs: {pairs}, removed {removed}, of these with linked numbers {removed_if_linked}")
+            if line in removed:
+                src_words, tgt_words = map(words_of_numbers, (sources[line], texts[line]), removed[line])
+                counts[kind][1] += 1
+                counts[kind][2] += not any(i in src_words and j in tgt_words for i, j in links[line])
+    for kind, (pairs, removed, unlinked) in counts.items():
+        print(f"{kind} pairs: {pairs}, removed {removed}, of which {unlinked} would stay for want of a link")
 
 
 def measure_words(program, source, target):
     rng = random.Random(1)
     sources, targets = lines(source), lines(target)
     enough = [line for line, text in enumerate(sources) if len(WORD.findall(text)) >= 4]
-    spoilt = sorted(rng.sample(enough, 200))
-    rights = {line: targets[line] for line in spoilt}
-    for line in spoilt:
+    spoiled = sorted(rng.sample(enough, 200))
+    rights = {line: targets[line] for line in spoiled}
+    for line in spoiled:
         targets[line] += " " + rng.choice(targets)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         src, tgt = write(folder / "text.src", sources), write(folder / "text.tgt", targets)
-        explain = [option for line in spoilt for option in ("--explain", line + 1)]
-        said = polyglow(program, "clean", "--src", src, "--tgt", tgt, *explain)
+        explained = explanations(program, src, tgt, spoiled)
     right = wrong = missed = 0
-    for line, text in zip(spoilt, re.split(r"^\S+:\d+$", said, flags=re.M)[1:], strict=True):
+    for line, text in zip(spoiled, explained, strict=True):
         listed = re.search(r"  target words without a partner: (.*)", text)
         marked = listed[1].split(", ") if listed else []
         added = WORD.findall(targets[line][len(rights[line]) :])

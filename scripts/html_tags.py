@@ -66,7 +66,11 @@ def translate(program, run, pages):
                 languages = json.load(urllib.request.urlopen(f"http://{address}/languages"))
                 break
             except OSError:
+                if server.poll() is not None:
+                    raise SystemExit("the server did not start") from None
                 time.sleep(0.2)
+        else:
+            raise SystemExit("the server did not answer")
         source = languages[0]["code"]
         target = next(code for code in languages[0]["targets"] if code != source)
         translated = []

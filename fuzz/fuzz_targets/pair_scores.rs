@@ -1,5 +1,5 @@
-//! Any bytes as the scores of three pairs from another program: an error, or three numbers that can be
-//! compared.
+//! Any bytes as the scores of three pairs from another program: an error, or three numbers that can
+//! be compared.
 
 #![no_main]
 

@@ -11,6 +11,8 @@
 //! 2. [`own_language`] finds sides in another language, and exchanges those that stand on the wrong side.
 //! 3. [`lexical`] finds sides that do not say the same.
 //!
+//! [`links`] between the words of examples show why.
+//!
 //! Of each pair all [`reasons`] against it are kept. A [group](crate::config::FilterGroup) of filters
 //! can be left out ([`filtered`]). A new rule is a row of the table in [`rules`].
 
@@ -29,5 +31,5 @@ pub mod reasons;
 pub mod repair;
 pub mod report;
 pub mod rules;
-mod sample;
+pub mod sample;
 pub mod words;

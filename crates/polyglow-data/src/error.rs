@@ -130,7 +130,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
-        /// The line.
+        /// The start of the line.
         text: String,
     },
     /// A file of scores does not have one for each pair.

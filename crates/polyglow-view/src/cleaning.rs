@@ -59,6 +59,7 @@ pub fn render(
     let body = html! {
         h1 { "polyglow clean" }
         p { (kept) " of " (pairs) " pairs stay, " (percent(*kept, *pairs)) "." }
+        (origin(report))
         @for gap in &report.gaps {
             p { "Note: " (gap) "." }
         }
@@ -73,7 +74,7 @@ pub fn render(
                 }
                 @if samples.iter().any(RemovedPair::has_marked_words) {
                     p.note {
-                        "Marked words have no partner on the other side, by the pairs in which they occur in this text."
+                        "Marked words have no partner on the other side: they are linked to none, by an alignment with other pairs of this text."
                     }
                 }
                 (examples(samples))
@@ -86,6 +87,18 @@ pub fn render(
         }
     };
     document("polyglow clean", STYLE, &body)
+}
+
+/// Says which text was cleaned, by what.
+fn origin(report: &CleanReport) -> Markup {
+    html! {
+        p.note {
+            @if !report.files.is_empty() { "Text: " (report.files.join(", ")) ". " }
+            @if !report.without.is_empty() { "Left out: " (report.without.join(", ")) ". " }
+            @if let Some(lowest) = report.lowest_score { "The lowest score that stays is " (lowest) ". " }
+            "polyglow " (report.version) "."
+        }
+    }
 }
 
 fn percent(count: u64, all: u64) -> String {
@@ -230,6 +243,10 @@ mod tests {
     #[test]
     fn a_page_has_every_count_and_escapes_what_it_shows() {
         let report = CleanReport {
+            version: "1.2.3",
+            files: vec!["a.en".to_owned()],
+            without: vec!["meaning"],
+            lowest_score: Some(0.25),
             pairs: 200,
             kept: 150,
             gaps: vec!["misaligned pairs were not looked for".to_owned()],
@@ -259,6 +276,7 @@ mod tests {
         );
         for text in [
             "150 of 200 pairs stay, 75.00 %.",
+            "Text: a.en. Left out: meaning. The lowest score that stays is 0.25. polyglow 1.2.3.",
             "<p>Note: misaligned pairs were not looked for.</p>",
             "40</td><td>20.00 %</td><td>33</td>",
             "10</td><td>5.00 %</td><td>0</td>",

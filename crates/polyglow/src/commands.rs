@@ -34,7 +34,12 @@ pub(crate) mod train;
 pub(crate) mod translate;
 mod uses;
 
+use std::path::Path;
+
+use anyhow::anyhow;
 use clap::builder::RangedU64ValueParser;
+
+use crate::failure::with_hint;
 
 /// Whole numbers from 1.
 fn counts() -> RangedU64ValueParser<usize> {
@@ -47,4 +52,28 @@ fn share(text: &str) -> Result<f64, String> {
         Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
         _ => Err("a share is more than 0 and at most 1".to_owned()),
     }
+}
+
+/// Makes sure, before the work, that a file can have this path.
+///
+/// # Errors
+/// It is a directory, or its directory is not there.
+fn check_output(path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() {
+        let error = anyhow!("cannot write `{}`: it is a directory", path.display());
+        return Err(with_hint(error, "give the name of a file in it"));
+    }
+    let dir = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if dir.exists() {
+        return Ok(());
+    }
+    let dir = dir.display();
+    let error = anyhow!(
+        "cannot write `{}`: there is no directory `{dir}`",
+        path.display()
+    );
+    Err(with_hint(error, format!("`mkdir -p {dir}` makes it")))
 }

@@ -9,12 +9,12 @@ use rayon::prelude::*;
 
 use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected};
 use crate::clean::filtered::Filtered;
-use crate::clean::lexical::{self, CUT, JOINED, Lexical, MISALIGNED, Sampled};
+use crate::clean::lexical::{self, CUT, JOINED, Lexical, MISALIGNED};
 use crate::clean::links::LinkSample;
 use crate::clean::own_language::{self, Judgment, OwnLanguages};
 use crate::clean::profile::SideProfile;
 use crate::clean::reasons::{LANGUAGE, ReasonSet, SCORE};
-use crate::clean::sample::Sample;
+use crate::clean::sample::{Sample, Sampled};
 use crate::config::FilterGroup;
 use crate::corpus::Corpus;
 use crate::error::DataError;
@@ -46,6 +46,8 @@ pub struct Cleaning {
     /// The languages of foreign sides, to which [`Fate::language`] is an index.
     pub(super) languages: Vec<&'static str>,
     pub(super) estimates: BTreeMap<&'static str, f64>,
+    /// The lowest score that stays, once pairs are removed by their scores.
+    pub(super) lowest_score: Option<f32>,
     /// The groups of filters that had too little text to learn from, each with a sentence that says
     /// so.
     pub(super) gaps: Vec<(FilterGroup, String)>,
@@ -54,7 +56,8 @@ pub struct Cleaning {
     /// Word tables and classifiers of misaligned, cut and joined pairs; `None` if there are too few
     /// pairs.
     pub(super) lexical: Option<Lexical>,
-    /// Pairs that stay, together with which others are aligned; `None` if there are too few.
+    /// Pairs that stay, together with which others are aligned; `None` if there are too few, or it was
+    /// not looked at what pairs mean.
     pub(super) link_sample: Option<LinkSample>,
 }
 
@@ -121,7 +124,7 @@ impl Cleaning {
             cleaning.estimates = lexical.estimates();
             cleaning.lexical = Some(lexical);
             sample.retain(|Sampled { index, .. }| cleaning.stays(*index));
-            cleaning.link_sample = Some(LinkSample::choose(sample));
+            cleaning.link_sample = Some(LinkSample::choose(&sample));
         } else {
             cleaning.note_gap(
                 FilterGroup::Meaning,
@@ -151,6 +154,7 @@ impl Cleaning {
             starts: Vec::new(),
             languages: Vec::new(),
             estimates: BTreeMap::new(),
+            lowest_score: None,
             gaps: Vec::new(),
             own_languages: None,
             lexical: None,
@@ -166,7 +170,7 @@ impl Cleaning {
         self.gaps.push((group, gap));
     }
 
-    /// Forgets what [`Filtered::explain`] alone needs, which takes memory.
+    /// Forgets what [`Filtered::explain`] and [`Filtered::link`] alone need, which takes memory.
     #[must_use]
     pub fn without_evidence(self) -> Self {
         Self {
@@ -217,7 +221,7 @@ impl Cleaning {
             let judge = |pair: &Pair| languages.judge(&self.cleaner.repair(pair).0);
             let judgments: Vec<Judgment> = pairs.par_iter().map(judge).collect();
             for ((index, judgment), pair) in (start as usize..).zip(judgments).zip(pairs) {
-                let stays = self.fates[index].reasons.is_empty();
+                let stays = self.stays(index as u64);
                 match judgment {
                     Judgment::Swapped if stays => self.fates[index] = self.swap(index as u64, pair),
                     Judgment::Own | Judgment::Swapped => {}
@@ -344,6 +348,7 @@ impl Cleaning {
                 fate.reasons.insert(SCORE);
             }
         }
+        self.lowest_score = Some(lowest);
         let num_tied = ranked.partition_point(|&score| score >= lowest) - num_kept;
         Some(ScoreLimit { lowest, num_tied })
     }

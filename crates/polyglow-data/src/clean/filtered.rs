@@ -164,10 +164,12 @@ impl<'a> Filtered<'a> {
         }
     }
 
-    /// Aligns pairs as they stand in the corpus or stay of it, and returns the links of their words, in the
-    /// order of the pairs; no links if there are too few pairs to learn from.
+    /// Aligns pairs of the corpus, as they are in it or repaired, with a sample of the pairs that stay, and
+    /// returns the links of each, in order. Without a sample there are neither links nor unlinked words: there
+    /// are too few pairs, or it was not looked at what they mean.
     ///
-    /// This takes a second or two, whatever the number of pairs, up to some hundred.
+    /// The links of a pair depend a little on the others that are asked for. The time hardly does, some
+    /// seconds, up to a hundred pairs.
     pub fn link(&self, pairs: &[&Pair]) -> Vec<PairLinks> {
         match &self.cleaning.link_sample {
             Some(sample) => sample.link(pairs),
@@ -178,7 +180,11 @@ impl<'a> Filtered<'a> {
     /// Returns the counts of pairs that stay and that are removed. Repairs are not counted, which
     /// are made when a pair is read: see [`CleanReport::count_repairs`].
     pub fn report(&self) -> CleanReport {
+        let has_scores = !self.left_out.contains(&FilterGroup::Scores);
         let mut report = CleanReport {
+            version: env!("CARGO_PKG_VERSION"),
+            without: self.left_out.iter().map(|group| group.name()).collect(),
+            lowest_score: self.cleaning.lowest_score.filter(|_| has_scores),
             pairs: self.cleaning.fates.len() as u64,
             ..CleanReport::default()
         };

@@ -234,8 +234,8 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Returns the start of a side as it can be printed.
-fn shown(text: &str) -> String {
+/// Returns the start of a text as it can be printed.
+pub(crate) fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => escaped(&text[..end]) + "…",
         None => escaped(text),

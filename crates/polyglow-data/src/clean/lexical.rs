@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use crate::clean::sample::within;
+use crate::clean::sample::{Sampled, choose_within};
 use crate::example::Reason;
 use crate::pair::Pair;
 use crate::random::{Random, mix, shuffle};
@@ -70,14 +70,6 @@ pub const JOINED: Reason = Reason {
     key: "joined",
     title: "of which a side has another sentence joined to it",
 };
-
-/// A pair to learn from.
-pub struct Sampled {
-    /// The number of the pair in its corpus.
-    pub index: u64,
-    /// The pair, repaired.
-    pub pair: Pair,
-}
 
 /// Tells pairs whose sides do not say the same.
 pub struct Lexical {
@@ -271,7 +263,7 @@ impl Model {
             .map(|(item, _)| item)
             .collect();
         let cells: Vec<usize> = right.iter().map(|item| num_cells(item.words())).collect();
-        let (pairs, folds): (Vec<Words>, Vec<usize>) = within(MOST_CELLS, &cells, KEY)
+        let (pairs, folds): (Vec<Words>, Vec<usize>) = choose_within(MOST_CELLS, &cells, KEY)
             .into_iter()
             .map(|index| (right[index].words(), right[index].fold))
             .unzip();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::clean::findings::byte_1252;
 use crate::clean::language::Script;
+use crate::clean::repair::encoding::decoded;
 use crate::raw_bytes::{raw_byte, raw_bytes};
 use crate::text::encoding::guess::is_windows_1252;
 
@@ -16,6 +17,12 @@ const GUESSED_BYTES: usize = 1 << 16;
 
 /// The share of lines up to which another encoding is damage, and does not say that the text is in it.
 const RARE: f64 = 0.01;
+
+/// One line in UTF-8 beside more than so many in another encoding is hardly any.
+const FEW_UTF8: u64 = 20;
+
+/// One line in so many may be unreadable in a text in Windows-1252.
+const FEW_UNREAD: usize = 5;
 
 /// Lines with characters beyond ASCII that are enough to know which of these a side has.
 const ENOUGH_LINES: u64 = 30;
@@ -47,6 +54,7 @@ impl SideProfile {
         let mut num_utf8 = 0_u64;
         let mut num_other = 0_u64;
         let mut other_lines = Vec::new();
+        let mut other_sentences = Vec::new();
         for sentence in sentences {
             let mut num_blanks = 0_u32;
             let mut num_characters = 0_u32;
@@ -55,6 +63,7 @@ impl SideProfile {
                 if other_lines.len() < GUESSED_BYTES {
                     other_lines.extend(bytes);
                     other_lines.push(b'\n');
+                    other_sentences.push(sentence);
                 }
             } else if !sentence.is_ascii() && !sentence.contains(|next| raw_byte(next).is_some()) {
                 num_utf8 += 1;
@@ -79,14 +88,22 @@ impl SideProfile {
             letters[*script as usize] as f64 >= OWN_SHARE * all as f64
                 && letters[*script as usize] > 0
         };
-        Self {
+        let mut profile = Self {
             scripts: Script::ALL.into_iter().filter(is_own).collect(),
             blank_share: shares.get(shares.len() / 2).copied().unwrap_or(0.0),
             characters: (num_utf8 >= ENOUGH_LINES).then_some(windows_1252),
             has_windows_1252: num_other > 0 && is_windows_1252(&other_lines),
             is_mostly_not_utf8: num_other > num_utf8
                 && num_other as f64 > RARE * shares.len() as f64,
+        };
+        // Where hardly any line is in UTF-8, the others are no damaged ones: if many cannot be read, they
+        // are in an encoding that looks like Windows-1252, such as that of old Macs.
+        if num_utf8 * FEW_UTF8 < num_other {
+            let is_unread = |sentence: &&&str| !decoded(sentence, &profile).1;
+            let num_unread = other_sentences.iter().filter(is_unread).count();
+            profile.has_windows_1252 &= num_unread <= other_sentences.len() / FEW_UNREAD;
         }
+        profile
     }
 
     /// Returns whether the side is written in a script.
@@ -139,6 +156,14 @@ mod tests {
         assert!(!side(&polish, 900).may_have('ö'));
         assert!(!side(&german, 9).is_in_other_encoding() && side(&german, 9).may_have('Ö'));
         assert!(!side("Größe", 9).may_have('ö'));
+        // `für größere Äpfel, wenn ich weiß, läuft, Schönes Fräulein` on an old Mac.
+        let mac = [
+            keep(b"f\x9fr gr\x9a\xa7ere \x80pfel"),
+            keep(b"wenn ich wei\xa7"),
+            keep(b"l\x8auft"),
+            keep(b"Sch\x9anes Fr\x8aulein"),
+        ];
+        assert!(SideProfile::learn(mac.iter().map(|line| &**line)).is_in_other_encoding());
     }
 
     #[test]

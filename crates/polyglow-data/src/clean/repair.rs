@@ -3,7 +3,7 @@
 //! The order matters: bytes of another encoding become characters first; and no-break spaces, soft hyphens
 //! and control characters are bytes of a wrong encoding, which must be read before they are removed.
 
-mod encoding;
+pub(super) mod encoding;
 mod markup;
 mod mojibake;
 
@@ -177,6 +177,12 @@ mod tests {
             ("GrÃƒÂ¶ÃƒÅ¸e Ã¼ber", "Größe über", vec!["mojibake"]),
             ("itâ€™s", "it’s", vec!["mojibake"]),
             ("<p>Hallo <b>du</b><br/></p>", "Hallo du", vec!["html"]),
+            (
+                "<a href='x'>Hallo</a> <font color=red>du</font>",
+                "Hallo du",
+                vec!["html"],
+            ),
+            ("a<b and c>d", "a<b and c>d", vec![]),
             (
                 "Tom &amp;amp; Ann &#39;x&#39;",
                 "Tom & Ann 'x'",

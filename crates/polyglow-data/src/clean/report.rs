@@ -1,5 +1,6 @@
 //! The counts of a cleaning.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -13,6 +14,17 @@ const LEAST_SHOWN: f64 = 5e-4;
 /// Counts of the pairs that were changed and removed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CleanReport {
+    /// The version of polyglow that cleaned.
+    pub version: &'static str,
+    /// The files of the text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// The names of the groups of filters that are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<&'static str>,
+    /// The lowest score that stays, if pairs are removed by their scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lowest_score: Option<f32>,
     /// Pairs that were looked at.
     pub pairs: u64,
     /// Pairs that stay.
@@ -41,6 +53,25 @@ impl CleanReport {
     pub fn shown_estimates(&self) -> impl Iterator<Item = (&'static str, f64)> + use<'_> {
         let estimates = self.estimates.iter().map(|(key, share)| (*key, *share));
         estimates.filter(|(_, share)| *share >= LEAST_SHOWN)
+    }
+
+    /// Returns the counts of removed pairs as text, the largest first: `duplicate 12, empty 3`; `none`
+    /// without any.
+    pub fn removed_by_count(&self) -> String {
+        let mut counts: Vec<(&str, u64)> = Vec::new();
+        for (reason, count) in &self.removed {
+            counts.push((reason, *count));
+        }
+        counts.sort_by_key(|(reason, count)| (Reverse(*count), *reason));
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect();
+        if counts.is_empty() {
+            "none".to_owned()
+        } else {
+            counts.join(", ")
+        }
     }
 
     /// Makes sure that a pair stays, if there are any.

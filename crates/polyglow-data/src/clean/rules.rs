@@ -45,8 +45,8 @@ pub const RULES: [Rule; 9] = [
         reason: reason("lost_characters", "with characters that were lost"),
         test: |sides| {
             let [src, tgt] = sides.all().map(|side| side.text);
-            has_lost_characters(src)
-                || has_lost_characters(tgt)
+            has_lost_characters(src, tgt)
+                || has_lost_characters(tgt, src)
                 || has_question_mark_within(src, tgt)
                 || has_question_mark_within(tgt, src)
         },
@@ -229,6 +229,12 @@ mod tests {
             ),
             ("Very, very, very good.", "Sehr, sehr, sehr gut."),
             ("See www.a.de now", "Siehe www.a.de jetzt"),
+            (
+                "See http://a.de/b?c=1 for more.",
+                "Siehe http://a.de/b?c=1 für mehr.",
+            ),
+            ("Open index.php?page=3 now", "Öffne jetzt index.php?page=3"),
+            ("What?No way!", "Was?Auf keinen Fall!"),
             ("What? Yes.", "Was? Ja."),
         ] {
             assert_eq!(key(src, tgt), None, "{src} | {tgt}");
@@ -251,6 +257,7 @@ mod tests {
             ("Look at it", "Sieh http://a.de/b an", "url"),
             ("The bear", "Der B\u{fffd}r", "lost_characters"),
             ("The bear", "Der B?r schläft", "lost_characters"),
+            ("What?No way!", "Das ist ?ble Nachrede?", "lost_characters"),
             (
                 "A man at a table",
                 "Un homme ? une table",
@@ -268,6 +275,12 @@ mod tests {
             (
                 "He sings well today",
                 "Er singt gut gut gut gut gut gut",
+                "repeat",
+            ),
+            (
+                "The boy will wait for you until you come back.",
+                "der Junge wird auf dich warten bis du nun zurückkommst der Junge wird auf dich warten bis du nun \
+                 zurückkommst der Junge wird auf dich warten bis du nun zurückkommst",
                 "repeat",
             ),
             (

@@ -1,6 +1,5 @@
 //! Random samples of the pairs of a corpus, the same for the same corpus.
 
-use crate::clean::lexical::Sampled;
 use crate::pair::Pair;
 use crate::random::{mix, shuffle};
 
@@ -8,6 +7,14 @@ use crate::random::{mix, shuffle};
 const SIZE: usize = 200_000;
 /// The seed from which, with the numbers of the pairs, the keys of samples are made.
 const SEED: u64 = 0x636c_6561_6e00;
+
+/// A pair to learn from.
+pub struct Sampled {
+    /// The number of the pair in its corpus.
+    pub index: u64,
+    /// The pair, repaired.
+    pub pair: Pair,
+}
 
 /// A sample of pairs that are offered one after the other: those with the lowest keys, which are
 /// hashes of the pairs' numbers.
@@ -60,10 +67,10 @@ fn key(index: u64) -> u64 {
     mix(&[SEED, index])
 }
 
-/// Chooses pairs whose cells are `most` together, or fewer: all, or some at random. Returns their
-/// indices in ascending order; `cells` has the number of cells of each, words of its source times words
-/// of its target.
-pub(super) fn within(most: usize, cells: &[usize], seed: u64) -> Vec<usize> {
+/// Chooses pairs whose cells are at most `most` together: all, or some at random, by a seed. Returns
+/// their indices in ascending order; `cells` has the number of cells of each, words of its source
+/// times words of its target.
+pub(super) fn choose_within(most: usize, cells: &[usize], seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..cells.len()).collect();
     shuffle(&mut order, seed);
     let mut rest = most;
@@ -85,12 +92,12 @@ mod tests {
 
     #[test]
     fn pairs_are_chosen_up_to_a_number_of_cells() {
-        assert_eq!(within(6, &[1, 2, 3], 1), [0, 1, 2]);
+        assert_eq!(choose_within(6, &[1, 2, 3], 1), [0, 1, 2]);
         // A pair that is too large by itself takes nothing from the others.
         let cells: Vec<usize> = (0..100)
             .map(|index| if index == 50 { 500 } else { 1 })
             .collect();
-        let chosen = within(30, &cells, 1);
+        let chosen = choose_within(30, &cells, 1);
         assert_eq!(chosen.len(), 30);
         assert!(chosen.is_sorted() && !chosen.contains(&50), "{chosen:?}");
         // They are from all over the text.

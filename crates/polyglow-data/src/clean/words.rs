@@ -69,54 +69,99 @@ fn kind(character: char) -> Option<Kind> {
     }
 }
 
-/// Counts the numbers of a text: runs of digits without separators of thousands and zeros at the
-/// start, so that `1.000`, `1,000` and `1000` are one number. Units of ten thousand, which
-/// Chinese and Japanese write behind digits (`1万`), make a number that is left out.
+/// Counts the numbers of a text: see [`number_ranges`].
 pub fn numbers(text: &str) -> BTreeMap<String, usize> {
-    let characters: Vec<char> = text.nfkc().collect();
     let mut numbers = BTreeMap::new();
+    for (number, _) in number_ranges(text) {
+        *numbers.entry(number).or_default() += 1;
+    }
+    numbers
+}
+
+/// Returns the numbers of a text with the places where they stand, in bytes: runs of digits without
+/// separators of thousands and zeros at the start, so that `1.000`, `1,000` and `1000` are one
+/// number. Units of ten thousand, which Chinese and Japanese write behind digits (`1万`), make a
+/// number that is left out.
+pub fn number_ranges(text: &str) -> Vec<(String, Range<usize>)> {
+    let characters = compatible_characters(text);
+    let mut numbers = Vec::new();
     let mut index = 0;
     while index < characters.len() {
-        if !characters[index].is_ascii_digit() {
+        if !characters[index].is_digit() {
             index += 1;
             continue;
         }
+        let start = characters[index].range.start;
         let mut digits = String::new();
         index = take_digits(&characters, index, &mut digits);
         while let Some(next) = after_separator(&characters, index) {
             index = take_digits(&characters, next, &mut digits);
         }
-        if characters
-            .get(index)
-            .is_some_and(|unit| "万亿億兆千百".contains(*unit))
-        {
+        let range = start..characters[index - 1].range.end;
+        let unit = characters.get(index).map(|behind| behind.character);
+        if unit.is_some_and(|unit| "万亿億兆千百".contains(unit)) {
             continue;
         }
         let number = digits.trim_start_matches('0');
         let number = if number.is_empty() { "0" } else { number };
-        *numbers.entry(number.to_owned()).or_default() += 1;
+        numbers.push((number.to_owned(), range));
     }
     numbers
 }
 
+/// A character of a text's compatible form (NFKC), such as the digit of a wide one.
+struct Compatible {
+    character: char,
+    /// The bytes of the character in the text that it comes from.
+    range: Range<usize>,
+}
+
+impl Compatible {
+    fn is_digit(&self) -> bool {
+        self.character.is_ascii_digit()
+    }
+}
+
+/// Returns the characters of a text as digits are read: each by itself, which composes no letters.
+fn compatible_characters(text: &str) -> Vec<Compatible> {
+    let mut characters = Vec::with_capacity(text.len());
+    for (start, original) in text.char_indices() {
+        let range = start..start + original.len_utf8();
+        if original.is_ascii() {
+            characters.push(Compatible {
+                character: original,
+                range,
+            });
+            continue;
+        }
+        for character in std::iter::once(original).nfkc() {
+            characters.push(Compatible {
+                character,
+                range: range.clone(),
+            });
+        }
+    }
+    characters
+}
+
 /// Adds the run of digits at an index to `digits`, and returns the index behind it.
-fn take_digits(characters: &[char], mut index: usize, digits: &mut String) -> usize {
-    while let Some(digit) = characters.get(index).filter(|next| next.is_ascii_digit()) {
-        digits.push(*digit);
+fn take_digits(characters: &[Compatible], mut index: usize, digits: &mut String) -> usize {
+    while let Some(digit) = characters.get(index).filter(|next| next.is_digit()) {
+        digits.push(digit.character);
         index += 1;
     }
     index
 }
 
 /// Returns the index behind a separator of thousands: exactly three digits follow it.
-fn after_separator(characters: &[char], index: usize) -> Option<usize> {
-    let separator = characters.get(index)?;
+fn after_separator(characters: &[Compatible], index: usize) -> Option<usize> {
+    let separator = characters.get(index)?.character;
     if !matches!(separator, '.' | ',' | ' ') {
         return None;
     }
     let group = characters.get(index + 1..index + 4)?;
-    let is_group = group.iter().all(char::is_ascii_digit);
-    let ends = !characters.get(index + 4).is_some_and(char::is_ascii_digit);
+    let is_group = group.iter().all(Compatible::is_digit);
+    let ends = !characters.get(index + 4).is_some_and(Compatible::is_digit);
     (is_group && ends).then_some(index + 1)
 }
 
@@ -154,5 +199,15 @@ mod tests {
         assert_eq!(keys("in 007 days, 3.14"), ["14", "3", "7"]);
         assert_eq!(keys("１２時 1万 0"), ["0", "12"]);
         assert_eq!(numbers("5 of 5")["5"], 2);
+        let text = "für 1\u{a0}000 €, １２ h";
+        let ranges = number_ranges(text).into_iter();
+        let texts: Vec<(String, &str)> = ranges
+            .map(|(number, range)| (number, &text[range]))
+            .collect();
+        let expected = [("1000", "1\u{a0}000"), ("12", "１２")];
+        assert_eq!(
+            texts,
+            expected.map(|(number, part)| (number.to_owned(), part))
+        );
     }
 }

@@ -115,8 +115,8 @@ impl DataError {
                 "there must be one line of links per pair, blank for a pair without links"
             }
             Self::PairScore { .. } => {
-                "each line has one number, the higher the better the pair; of a TSV file with scores behind its pairs, `cut -f3` \
-                 writes them"
+                "each line has one number, the higher the better the pair; if the scores are the third column of a TSV file, \
+                 `cut -f3` extracts them"
             }
             Self::PairScoreCount { .. } => {
                 "line n must be the score of line n; of several corpora one after the other"

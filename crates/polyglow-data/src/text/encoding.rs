@@ -44,9 +44,9 @@ impl Encoding {
                     .to_owned()
             }
             Self::Damaged => {
-                "restore this line from its origin; the rest of the text is in UTF-8, so do not convert the file: \
-                `iconv -c -f UTF-8 -t UTF-8 OLD > NEW` drops the damaged bytes and keeps every line; of parallel training \
-                text, `polyglow clean` or `data.clean = true` reads lines in Windows-1252, and removes damaged ones"
+                "restore this line from its origin; of parallel training text, `data.clean = true` or `polyglow clean` reads \
+                lines in Windows-1252, and removes damaged ones; the rest of the text is in UTF-8, so do not convert the file: \
+                `iconv -c -f UTF-8 -t UTF-8 OLD > NEW` drops the damaged bytes and keeps every line, without its letters"
                     .to_owned()
             }
             Self::Changed(name) => {

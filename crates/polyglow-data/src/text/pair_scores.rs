@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use crate::clean::findings::shown;
 use crate::error::DataError;
 use crate::lines::Lines;
 
 /// Reads a score for each of `num_pairs` pairs from the lines of a file.
 ///
 /// # Errors
-/// [`DataError::PairScore`] for a line that is no number, [`DataError::PairScoreCount`] if there are more
-/// or fewer lines than pairs, and those of [`Lines`].
+/// [`DataError::PairScore`] for a line that is no number, [`DataError::PairScoreCount`] if there are
+/// more or fewer lines than pairs, and those of [`Lines`].
 pub fn read_pair_scores(path: &Path, num_pairs: u64) -> Result<Vec<f32>, DataError> {
     let mut scores = Vec::new();
     for line in Lines::open(path)? {
@@ -18,7 +19,7 @@ pub fn read_pair_scores(path: &Path, num_pairs: u64) -> Result<Vec<f32>, DataErr
             return Err(DataError::PairScore {
                 path: path.to_owned(),
                 line: scores.len() as u64 + 1,
-                text: line,
+                text: shown(&line),
             });
         };
         scores.push(score);
@@ -60,6 +61,7 @@ mod tests {
             ("1\n\n3\n", "line 2: `` is no number"),
             ("1\n2\nNaN\n", "line 3: `NaN` is no number"),
             ("0,5\n1\n1\n", "line 1: `0,5` is no number"),
+            ("a\tb\t0.5\n", "line 1: `a\\u{9}b\\u{9}0.5` is no number"),
             ("1\n2\n", "has 2 scores, and the text 3 pairs"),
             ("1\n2\n3\n4\n", "has 4 scores, and the text 3 pairs"),
         ] {

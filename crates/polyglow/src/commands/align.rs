@@ -19,8 +19,8 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_train::train::available_memory;
 
-use super::counts;
 use super::pairs::PairsArgs;
+use super::{check_output, counts};
 use crate::activity::{Activity, Pace};
 use crate::failure::{STOPPED, usage, with_hint};
 use crate::signals::Signals;
@@ -141,10 +141,10 @@ pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Makes sure that no output is an input, or the other output.
+/// Makes sure that outputs can be written, and that none is an input, or the other output.
 ///
 /// # Errors
-/// One is (exit code 2).
+/// One is a directory, or in none that is there; one is an input or the other output (exit code 2).
 fn check_outputs(args: &AlignArgs, corpus: &Corpus) -> anyhow::Result<()> {
     let outputs: Vec<&Path> = [Some(&args.out), args.probabilities.as_ref()]
         .into_iter()
@@ -152,6 +152,9 @@ fn check_outputs(args: &AlignArgs, corpus: &Corpus) -> anyhow::Result<()> {
         .map(PathBuf::as_path)
         .collect();
     let gold = args.gold.as_deref();
+    for output in &outputs {
+        check_output(output)?;
+    }
     let mut inputs: Vec<&Path> = corpus.pair_files().collect();
     inputs.extend(gold.into_iter().chain(args.text.config()));
     for output in &outputs {
@@ -308,13 +311,19 @@ fn write_links(
         }
         io::Result::Ok(())
     };
+    let paths = [Some(&args.out), args.probabilities.as_ref()];
+    let paths: Vec<String> = paths
+        .into_iter()
+        .flatten()
+        .map(|path| format!("`{}`", path.display()))
+        .collect();
     let written = match &args.probabilities {
         None => file::write_with(&args.out, |out| write(out, None)),
         Some(path) => file::write_with(&args.out, |out| {
             file::write_with(path, |probabilities| write(out, Some(probabilities)))
         }),
     };
-    written.with_context(|| format!("cannot write `{}`", args.out.display()))?;
+    written.with_context(|| format!("cannot write {}", paths.join(" or ")))?;
     Ok(summary)
 }
 
@@ -334,6 +343,9 @@ fn report(args: &AlignArgs, text: &Bitext, summary: &Summary, started: Instant) 
     let seconds = started.elapsed().as_secs_f64();
     let out = args.out.display();
     tracing::info!("wrote {links} links of {pairs} pairs to `{out}` in {seconds:.0} s");
+    if let Some(path) = &args.probabilities {
+        tracing::info!("wrote their probabilities to `{}`", path.display());
+    }
     if *without > 0 {
         tracing::info!("{without} pairs have no links");
     }

@@ -18,6 +18,7 @@ use super::config::{ConfigArgs, default_run};
 use super::new::warn_of_stale;
 use crate::failure::usage;
 use crate::inspection::{Check, DETECTORS, Inspection, duration, inspect};
+use crate::program::with_own_commands;
 use crate::progress::{Progress, Screen};
 use crate::proposal::{Budget, Proposal, propose_for, seconds};
 
@@ -130,11 +131,18 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
             "\nwhat `data.clean = true` would do (nothing was changed):"
         )?;
         clean::print(&mut out, cleaning)?;
-        writeln!(
-            out,
+        let hint = format!(
             "`polyglow clean {} --explain FILE:LINE` says why",
-            args.source.config.display()
-        )?;
+            args.source
+        );
+        writeln!(out, "{}", with_own_commands(&hint))?;
+    }
+    if training.plan.config.data.clean {
+        let hint = format!(
+            "`polyglow clean {} --dry-run` shows what `data.clean` removes, with examples",
+            args.source
+        );
+        writeln!(out, "{}", with_own_commands(&hint))?;
     }
     if let Some(proposal) = proposal {
         writeln!(out, "\nproposed for {}:", duration(proposal.seconds))?;

@@ -196,7 +196,10 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         let of_pairs = match (&args.scores, &args.score) {
             (Some(path), _) => {
                 let num_pairs = cleaning.by_all_filters().report().pairs;
-                read_pair_scores(path, num_pairs).map_err(usage)?
+                read_pair_scores(path, num_pairs).map_err(|error| match error {
+                    DataError::PairScore { .. } | DataError::PairScoreCount { .. } => usage(error),
+                    other => other.into(),
+                })?
             }
             (None, Some(run)) => {
                 scores::compute(run, &text, &cleaning.without(without.iter().copied()))?

@@ -1,5 +1,6 @@
 //! The arguments of every command that starts from a config.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -44,6 +45,17 @@ impl ConfigArgs {
             config.device.clone_from(device);
         }
         Ok(config)
+    }
+}
+
+impl fmt::Display for ConfigArgs {
+    /// Writes the config and what is changed in it, as they stand in a command.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.config.display())?;
+        for change in &self.overrides {
+            write!(formatter, " --set '{change}'")?;
+        }
+        Ok(())
     }
 }
 

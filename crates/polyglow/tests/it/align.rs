@@ -71,6 +71,25 @@ fn an_empty_side_gets_no_links_and_no_input_is_overwritten() {
     let message = sandbox.fail(2, &both);
     assert!(message.contains("are both `new`"), "{message}");
     assert_eq!([read(&sandbox, "a.en"), read(&sandbox, "a.de")], texts);
+    // What cannot be written is said before the work, which leaves nothing behind.
+    fs::create_dir(sandbox.path().join("dir")).expect("it is not there");
+    for (options, expected) in [
+        (&["dir"][..], "cannot write `dir`: it is a directory"),
+        (
+            &["new", "--probabilities", "dir"],
+            "cannot write `dir`: it is a directory",
+        ),
+        (
+            &["no/new"],
+            "cannot write `no/new`: there is no directory `no`",
+        ),
+    ] {
+        let message = sandbox.fail(1, &[&align[..], options].concat());
+        assert!(message.contains(expected), "{message}");
+    }
+    for left in ["new", "new.state", "dir.state", "no"] {
+        assert!(!sandbox.path().join(left).exists(), "{left}");
+    }
 }
 
 #[test]

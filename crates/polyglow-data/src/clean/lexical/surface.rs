@@ -73,8 +73,16 @@ fn end(text: &str) -> Option<End> {
 fn num_sentences(text: &str) -> usize {
     let mut num_sentences = 0;
     let mut characters = text.chars().peekable();
+    // The two characters before.
+    let mut before = [' '; 2];
     while let Some(mut mark) = characters.next() {
+        let is_initial = before[0] == '.' && before[1].is_alphabetic();
+        before = [before[1], mark];
         if !MARKS.contains(mark) {
+            continue;
+        }
+        // `10 a.m. to 6 p.m.`: the last dot of an abbreviation in pieces.
+        if mark == '.' && is_initial && characters.peek() == Some(&' ') {
             continue;
         }
         while let Some(next) = characters.next_if(|next| MARKS.contains(*next)) {
@@ -98,7 +106,8 @@ mod tests {
     fn sentences_end_with_marks_before_blanks_or_of_wide_scripts() {
         for (text, expected) in [
             ("One. Two! \"Three?\" Four", 3),
-            ("3.14 and e.g. this", 1),
+            ("3.14 and e.g. this", 0),
+            ("From 10 a.m. to 6 p.m.", 1),
             ("これはペンです。あれは本です。", 2),
             ("「はい。」と言った。", 1),
             ("What?! Yes...", 2),

@@ -9,7 +9,7 @@ use crate::raw_bytes::{raw_byte, without_raw_bytes};
 /// Returns a text that has no bytes in place of characters, and whether these could be read: as
 /// Windows-1252, if all of it is in that encoding, in letters that the side has, and in signs beside
 /// letters that it has (the byte of `¾` is `ž` in ISO-8859-2). Otherwise they are replaced by U+FFFD.
-pub(super) fn decoded<'t>(text: &'t str, side: &SideProfile) -> (Cow<'t, str>, bool) {
+pub(in crate::clean) fn decoded<'t>(text: &'t str, side: &SideProfile) -> (Cow<'t, str>, bool) {
     if !text.chars().any(|character| raw_byte(character).is_some()) {
         return (Cow::Borrowed(text), false);
     }

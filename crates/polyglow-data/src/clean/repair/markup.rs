@@ -109,11 +109,16 @@ fn tag_len(text: &str) -> Option<usize> {
     let name = inside.strip_prefix('/').unwrap_or(inside);
     let name = name.strip_suffix('/').unwrap_or(name);
     // `a < b and c > d` has a blank behind the sign.
-    let name = name.split(|next: char| next.is_ascii_whitespace()).next()?;
+    let (name, attributes) = match name.split_once(|next: char| next.is_ascii_whitespace()) {
+        Some((name, attributes)) => (name, attributes.trim()),
+        None => (name, ""),
+    };
     let is_known = ELEMENTS
         .iter()
         .any(|element| element.eq_ignore_ascii_case(name));
-    is_known.then_some(end + 1)
+    // `a <b and c> d` has none: an attribute of these elements has a value.
+    let is_tag = is_known && (attributes.is_empty() || attributes.contains('='));
+    is_tag.then_some(end + 1)
 }
 
 /// Returns whether a text has an entity: `&name;`, `&#39;` or `&#x27;`.

@@ -39,9 +39,9 @@ fn repeated(numbers: BTreeMap<String, usize>) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether two numbers may mean the same: a year and its last digits, a number and its
-/// thousands or millions, whose name is a word then (`3 tys.`), or an hour of the afternoon in both
-/// ways of counting.
+/// Returns whether two numbers may mean the same: a year and its last digits, thousands or millions
+/// that may have a name in place of zeros (`3 tys.`), or an hour of the afternoon in both ways of
+/// counting.
 fn are_partners(left: &str, right: &str) -> bool {
     let is_end = |long: &str, short: &str| short.len() >= 2 && long.ends_with(short);
     if is_end(left, right) || is_end(right, left) {

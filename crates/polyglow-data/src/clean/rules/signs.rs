@@ -25,15 +25,24 @@ pub(super) fn has_url(text: &str) -> bool {
     url(text).is_some()
 }
 
-/// Counts letters and digits, and all characters but blanks, outside of addresses.
-pub(super) fn count_letters(text: &str) -> (usize, usize) {
+/// Returns the parts of a text between addresses of the web.
+fn outside_urls(text: &str) -> Vec<&str> {
     let mut rest = text;
-    let mut counts = (0, 0);
+    let mut parts = Vec::new();
     while let Some((start, end)) = url(rest) {
-        add_letters(&rest[..start], &mut counts);
+        parts.push(&rest[..start]);
         rest = &rest[end..];
     }
-    add_letters(rest, &mut counts);
+    parts.push(rest);
+    parts
+}
+
+/// Counts letters and digits, and all characters but blanks, outside of addresses.
+pub(super) fn count_letters(text: &str) -> (usize, usize) {
+    let mut counts = (0, 0);
+    for part in outside_urls(text) {
+        add_letters(part, &mut counts);
+    }
     counts
 }
 
@@ -51,22 +60,45 @@ fn is_mark(character: char) -> bool {
 }
 
 /// Returns whether a text has U+FFFD, or question marks in place of letters: between two letters,
-/// or at the beginning of a word.
-pub(super) fn has_lost_characters(text: &str) -> bool {
-    let characters: Vec<char> = text.chars().collect();
-    characters.iter().enumerate().any(|(index, &character)| {
-        if character != '?' {
-            return character == '\u{fffd}';
-        }
-        let before = index.checked_sub(1).map(|before| characters[before]);
-        let behind = characters[index..].iter().find(|&&next| next != '?');
-        let is_single = characters.get(index + 1) == behind;
-        let is_before_letter = behind.is_some_and(|next| next.is_alphabetic());
-        match before {
-            None | Some(' ') => is_before_letter,
-            Some(before) => before.is_alphabetic() && is_single && is_before_letter,
-        }
+/// or at the beginning of a word. Addresses have question marks of their own. Where a translation asks,
+/// too, the blank behind a question may be missing (`What?No way!`).
+pub(super) fn has_lost_characters(text: &str, translation: &str) -> bool {
+    let is_asked = translation.contains(QUESTION_MARKS);
+    outside_urls(text).into_iter().any(|part| {
+        let mut before = None;
+        part.char_indices().any(|(place, character)| {
+            let is_lost = match character {
+                '\u{fffd}' => true,
+                '?' => is_lost_letter(before, &part[place + 1..], is_asked),
+                _ => false,
+            };
+            before = Some(character);
+            is_lost
+        })
     })
+}
+
+/// Returns whether a question mark stands in place of a letter, between the character before it and the
+/// text behind it; `is_asked` says whether the translation asks something.
+fn is_lost_letter(before: Option<char>, behind: &str, is_asked: bool) -> bool {
+    let is_single = !behind.starts_with('?');
+    let next = behind.chars().find(|next| *next != '?');
+    let Some(next) = next.filter(|next| next.is_alphabetic()) else {
+        return false;
+    };
+    match before {
+        None | Some(' ') => true,
+        Some(before) => {
+            let begins_sentence = is_asked && before.is_lowercase() && next.is_uppercase();
+            before.is_alphabetic() && is_single && !begins_sentence && !is_query(behind)
+        }
+    }
+}
+
+/// Returns whether a question mark before this text begins the query of an address (`index.php?page=3`).
+fn is_query(behind: &str) -> bool {
+    let name = behind.trim_start_matches(|next: char| next.is_ascii_alphanumeric() || next == '_');
+    name.len() < behind.len() && name.starts_with('=')
 }
 
 /// Returns whether a text has a question mark in place of a letter, where its translation asks
@@ -84,13 +116,15 @@ pub(super) fn has_question_mark_within(text: &str, translation: &str) -> bool {
     {
         return false;
     }
-    let mut behind = text.match_indices('?').map(|(place, _)| &text[place + 1..]);
-    behind.any(|behind| {
-        let is_before_end = behind.starts_with(['.', ',']) && !behind.starts_with("..");
-        is_before_end
-            || behind
+    outside_urls(text).into_iter().any(|part| {
+        let mut behind = part.match_indices('?').map(|(place, _)| &part[place + 1..]);
+        behind.any(|behind| {
+            let is_before_end = behind.starts_with(['.', ',']) && !behind.starts_with("..");
+            let is_before_lowercase = behind
                 .trim_start_matches([' ', '?'])
-                .starts_with(char::is_lowercase)
+                .starts_with(char::is_lowercase);
+            is_before_end || is_before_lowercase && !is_query(behind)
+        })
     })
 }
 

@@ -123,7 +123,8 @@ pub(super) fn encode(
     observer.idle();
     if let Some(cleaned) = text.train.clean_report() {
         let (kept, pairs) = (cleaned.kept, cleaned.pairs);
-        tracing::info!("training text, cleaned: {kept} of {pairs} pairs stay");
+        let removed = cleaned.removed_by_count();
+        tracing::info!("training text, cleaned: {kept} of {pairs} pairs stay; removed: {removed}");
     }
     tracing::info!("training text: {report}");
     if facts.gives_labels() && report.tgt.unknown > 0 {

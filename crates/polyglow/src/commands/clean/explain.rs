@@ -1,6 +1,7 @@
 //! `polyglow clean --explain`: what becomes of a pair, and what decided it.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use anyhow::anyhow;
 use polyglow_data::clean::cleaning::{Cleaning, ScoreLimit};
@@ -8,6 +9,7 @@ use polyglow_data::clean::filtered::{Cleaned, Explanation, Filtered};
 use polyglow_data::clean::findings::escaped;
 use polyglow_data::clean::links::PairLinks;
 use polyglow_data::clean::own_language::Guess;
+use polyglow_data::clean::words::number_ranges;
 use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::pair::Pair;
 use polyglow_data::raw_bytes::without_raw_bytes;
@@ -76,28 +78,23 @@ pub(super) fn print(
     lines: &[ExplainedLine],
 ) -> io::Result<()> {
     let cleaning = filtered.cleaning();
-    let indices = lines
+    let mut explained = Vec::with_capacity(lines.len());
+    for line in lines {
+        let index = cleaning.start(line.part) + line.line - 1;
+        explained.push((line, index, filtered.explain(index, &line.pair)));
+    }
+    let pairs: Vec<&Pair> = explained
         .iter()
-        .map(|explained| cleaning.start(explained.part) + explained.line - 1);
-    let explanations: Vec<Explanation> = indices
-        .clone()
-        .zip(lines)
-        .map(|(index, explained)| filtered.explain(index, &explained.pair))
+        .map(|(_, _, explanation)| &explanation.cleaned.pair)
         .collect();
-    let pairs: Vec<&Pair> = explanations
-        .iter()
-        .map(|explanation| &explanation.cleaned.pair)
-        .collect();
-    let links = filtered.link(&pairs);
-    for (((explained, index), explanation), links) in
-        lines.iter().zip(indices).zip(&explanations).zip(&links)
-    {
-        let ExplainedLine { part, line, pair } = explained;
+    let aligned = filtered.link(&pairs);
+    for ((line, index, explanation), links) in explained.iter().zip(&aligned) {
+        let ExplainedLine { part, line, pair } = line;
         writeln!(out, "{}:{line}", corpus.parts()[*part].name())?;
         write_evidence(out, pair, explanation)?;
         write_words(out, explanation, links)?;
         if let Some(scores) = scores {
-            write_score(out, scores, index, explanation)?;
+            write_score(out, scores, *index, explanation)?;
         }
         write_reasons(out, explanation)?;
         write_numbers(out, explanation, links)?;
@@ -230,41 +227,55 @@ fn write_words(
     links: &PairLinks,
 ) -> io::Result<()> {
     let Pair { src, tgt } = &explanation.cleaned.pair;
-    for ((side, text), places) in [("source", src), ("target", tgt)]
-        .into_iter()
-        .zip(&links.without)
-    {
-        if !places.is_empty() {
-            let words = words_at(text, places);
+    let sides = [("source", src), ("target", tgt)];
+    for ((side, text), ranges) in sides.into_iter().zip(&links.unlinked) {
+        if !ranges.is_empty() {
+            let words = words_at(text, ranges);
             writeln!(out, "  {side} words without a partner: {words}")?;
         }
     }
     Ok(())
 }
 
-/// Writes the numbers for which a pair is removed, and which of them stand for each other.
+/// Writes the numbers for which a pair is removed, and which of them are linked.
 fn write_numbers(
     out: &mut impl Write,
     explanation: &Explanation,
     links: &PairLinks,
 ) -> io::Result<()> {
-    let numbers = &explanation.numbers_without_partner;
-    for (side, numbers) in ["source", "target"].into_iter().zip(numbers) {
+    let [src_numbers, tgt_numbers] = &explanation.numbers_without_partner;
+    for (side, numbers) in [("source", src_numbers), ("target", tgt_numbers)] {
         if !numbers.is_empty() {
             let numbers = numbers.join(", ");
             writeln!(out, "  {side} numbers without a partner: {numbers}")?;
         }
     }
     let Pair { src, tgt } = &explanation.cleaned.pair;
-    let [src_numbers, tgt_numbers] = numbers;
-    for [from, to] in &links.links {
-        let [from, to] = [&src[from.clone()], &tgt[to.clone()]];
-        let is_left = |number: &str, left: &[String]| left.iter().any(|other| other == number);
-        if is_left(from, src_numbers) && is_left(to, tgt_numbers) {
-            writeln!(out, "  {from} is linked to {to}")?;
+    let tgt_ranges = ranges_of(tgt, tgt_numbers);
+    for (from, src_range) in ranges_of(src, src_numbers) {
+        for (to, tgt_range) in &tgt_ranges {
+            if are_linked(&src_range, tgt_range, links) {
+                writeln!(out, "  {from} is linked to {to}")?;
+            }
         }
     }
     Ok(())
+}
+
+/// Returns where some of the numbers of a text stand.
+fn ranges_of(text: &str, numbers: &[String]) -> Vec<(String, Range<usize>)> {
+    let mut ranges = number_ranges(text);
+    ranges.retain(|(number, _)| numbers.contains(number));
+    ranges
+}
+
+/// Returns whether a word in a range of the source is linked to one in a range of the target: a number with
+/// separators is several words.
+fn are_linked(src: &Range<usize>, tgt: &Range<usize>, links: &PairLinks) -> bool {
+    links
+        .links
+        .iter()
+        .any(|[from, to]| src.contains(&from.start) && tgt.contains(&to.start))
 }
 
 /// Writes the score of a pair, by its number, and the limit.

@@ -10,7 +10,7 @@ use polyglow_data::clean::findings::{Place, escaped};
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::FilterGroup;
-use polyglow_data::corpus::Corpus;
+use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::example::Reason;
 use polyglow_data::pair::Pair;
 use polyglow_data::raw_bytes::without_raw_bytes;
@@ -23,6 +23,8 @@ use crate::activity::Activity;
 
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
+/// Words of a side without a partner that are printed.
+const LISTED_WORDS: usize = 20;
 /// Samples of each reason that are printed.
 const PRINTED: usize = 3;
 
@@ -65,6 +67,7 @@ fn write(
     mut output: Option<&mut CleanFiles>,
 ) -> anyhow::Result<Report> {
     let mut counts = filtered.report();
+    counts.files = train.parts().iter().map(Part::name).collect();
     let mut samples = Samples::default();
     let mut indices = 0..;
     for part in train.parts() {
@@ -121,15 +124,15 @@ struct Samples {
 impl Samples {
     /// Adds a pair that is removed for a reason, unless there are enough for it.
     fn add_removed(&mut self, reason: Reason, place: Place, pair: &Pair, cleaned: &Cleaned) {
-        let of_reason = self.removed.entry(reason.key).or_default();
-        if of_reason.len() == SAMPLES {
+        let samples = self.removed.entry(reason.key).or_default();
+        if samples.len() == SAMPLES {
             return;
         }
         // Samples show pairs as they were; what was repaired or swapped has no words to mark.
         if FilterGroup::for_reason(reason) == FilterGroup::Meaning && cleaned.pair == *pair {
-            self.unmarked.push((reason.key, of_reason.len()));
+            self.unmarked.push((reason.key, samples.len()));
         }
-        of_reason.push(RemovedPair {
+        samples.push(RemovedPair {
             file: place.file.to_owned(),
             line: place.line,
             src: without_raw_bytes(&pair.src).into_owned(),
@@ -147,9 +150,9 @@ impl Samples {
         cleaned: &Cleaned,
     ) {
         for name in names {
-            let of_repair = self.repaired.entry(name).or_default();
-            if of_repair.len() < SAMPLES {
-                of_repair.push(RepairedPair {
+            let samples = self.repaired.entry(name).or_default();
+            if samples.len() < SAMPLES {
+                samples.push(RepairedPair {
                     file: place.file.to_owned(),
                     line: place.line,
                     before: [&pair.src, &pair.tgt].map(|side| without_raw_bytes(side).into_owned()),
@@ -174,8 +177,8 @@ impl Samples {
             .collect();
         let links = filtered.link(&pairs.iter().collect::<Vec<_>>());
         for ((key, position), links) in self.unmarked.drain(..).zip(links) {
-            let of_reason = self.removed.get_mut(key).expect("it has samples");
-            of_reason[position].without_partner = links.without;
+            let samples = self.removed.get_mut(key).expect("it has samples");
+            samples[position].without_partner = links.unlinked;
         }
     }
 }
@@ -216,24 +219,29 @@ pub(crate) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
                 line,
                 src,
                 tgt,
-                without_partner,
+                without_partner: [src_words, tgt_words],
             } = sample;
-            let [src_words, tgt_words] = [
-                words_at(src, &without_partner[0]),
-                words_at(tgt, &without_partner[1]),
-            ];
             let [src, tgt] = [src, tgt].map(|side| escaped(side));
             writeln!(out, "  {file}:{line}  {src} | {tgt}")?;
-            if !(src_words.is_empty() && tgt_words.is_empty()) {
-                writeln!(out, "    no partner: {src_words} | {tgt_words}")?;
+            let listed = [
+                (&sample.src, src_words, "target"),
+                (&sample.tgt, tgt_words, "source"),
+            ];
+            for (text, ranges, other) in listed {
+                let (first, rest) = ranges.split_at(ranges.len().min(LISTED_WORDS));
+                let words = words_at(text, first);
+                let more = if rest.is_empty() { "" } else { ", …" };
+                if !first.is_empty() {
+                    writeln!(out, "    no partner in the {other}: {words}{more}")?;
+                }
             }
         }
     }
     Ok(())
 }
 
-/// Lists the words that stand at some places of a text.
-pub(super) fn words_at(text: &str, places: &[Range<usize>]) -> String {
-    let words: Vec<&str> = places.iter().map(|place| &text[place.clone()]).collect();
+/// Lists the words in some ranges of a text.
+pub(super) fn words_at(text: &str, ranges: &[Range<usize>]) -> String {
+    let words: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
     words.join(", ")
 }

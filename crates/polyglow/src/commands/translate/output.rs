@@ -10,6 +10,7 @@ use polyglow_data::file::NewFile;
 
 use super::TranslateArgs;
 use super::partial::{Partial, place};
+use crate::commands::check_output;
 use crate::failure::{usage, with_hint};
 
 /// The destination of translations.
@@ -45,10 +46,7 @@ impl Output {
                 Ok(Self::Stdout)
             };
         };
-        if path.is_dir() {
-            let error = anyhow!("cannot write `{}`: it is a directory", path.display());
-            return Err(with_hint(error, "give the name of a file in it"));
-        }
+        check_output(path)?;
         // A link stands for the file that it points to.
         let path = match path.canonicalize() {
             Ok(path) => path,
@@ -64,7 +62,6 @@ impl Output {
                 Ok(Self::Special(path))
             };
         }
-        ensure_directory(&path)?;
         if args.resume {
             let at = place(&path, decided_by);
             let partial = Partial::open(&at, args.format, args.n_best)?;
@@ -145,23 +142,6 @@ fn no_file() -> anyhow::Error {
     usage(anyhow!(
         "`--resume` continues a file: give its name with `--output`"
     ))
-}
-
-/// Checks that the directory of a file exists.
-fn ensure_directory(path: &Path) -> anyhow::Result<()> {
-    let dir = path
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    if dir.exists() {
-        return Ok(());
-    }
-    let dir = dir.display();
-    let error = anyhow!(
-        "cannot write `{}`: there is no directory `{dir}`",
-        path.display()
-    );
-    Err(with_hint(error, format!("`mkdir -p {dir}` makes it")))
 }
 
 /// Creates a file that replaces the one at `path`, with the same permissions.
