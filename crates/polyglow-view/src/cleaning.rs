@@ -6,14 +6,16 @@ use std::ops::Range;
 use maud::{Markup, html};
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::document::document;
 
 const STYLE: &str = include_str!("cleaning.css");
 
-/// A pair that was removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A pair that was removed. It is serialized with the texts of the words without a partner, if there are
+/// some, as `without_partner`: those of the source, and those of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedPair {
     /// The file that it is in, as reports name it.
     pub file: String,
@@ -25,7 +27,6 @@ pub struct RemovedPair {
     pub tgt: String,
     /// The words of the source and of the target, as ranges of bytes, that have no partner on the
     /// other side; none if that is not why it was removed.
-    #[serde(skip)]
     pub without_partner: [Vec<Range<usize>>; 2],
 }
 
@@ -33,6 +34,32 @@ impl RemovedPair {
     fn has_marked_words(&self) -> bool {
         self.without_partner.iter().any(|side| !side.is_empty())
     }
+
+    /// Returns the words of the source and of the target that have no partner on the other side.
+    pub fn words_without_partner(&self) -> [Vec<&str>; 2] {
+        let [src, tgt] = &self.without_partner;
+        [words_at(&self.src, src), words_at(&self.tgt, tgt)]
+    }
+}
+
+impl Serialize for RemovedPair {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let num_fields = if self.has_marked_words() { 5 } else { 4 };
+        let mut pair = serializer.serialize_struct("RemovedPair", num_fields)?;
+        pair.serialize_field("file", &self.file)?;
+        pair.serialize_field("line", &self.line)?;
+        pair.serialize_field("src", &self.src)?;
+        pair.serialize_field("tgt", &self.tgt)?;
+        if self.has_marked_words() {
+            pair.serialize_field("without_partner", &self.words_without_partner())?;
+        }
+        pair.end()
+    }
+}
+
+/// Returns the words in some ranges of a text.
+fn words_at<'t>(text: &'t str, ranges: &[Range<usize>]) -> Vec<&'t str> {
+    ranges.iter().map(|range| &text[range.clone()]).collect()
 }
 
 /// A pair that stays and was repaired.
@@ -269,6 +296,11 @@ mod tests {
             before: ["<i>in</i>", "in"].map(str::to_owned),
             after: ["in it", "darin"].map(str::to_owned),
         };
+        let json = serde_json::to_value(&sample).expect("it has no map");
+        assert_eq!(
+            json["without_partner"][1],
+            serde_json::json!(["two", "three", "five"])
+        );
         let page = render(
             &report,
             &BTreeMap::from([("copy", vec![sample])]),

@@ -14,7 +14,6 @@ use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::pair::Pair;
 use polyglow_data::raw_bytes::without_raw_bytes;
 
-use super::report::words_at;
 use super::scores::Scores;
 use crate::failure::usage;
 
@@ -229,8 +228,9 @@ fn write_words(
     let Pair { src, tgt } = &explanation.cleaned.pair;
     let sides = [("source", src), ("target", tgt)];
     for ((side, text), ranges) in sides.into_iter().zip(&links.unlinked) {
-        if !ranges.is_empty() {
-            let words = words_at(text, ranges);
+        let words: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
+        if !words.is_empty() {
+            let words = words.join(", ");
             writeln!(out, "  {side} words without a partner: {words}")?;
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::ops::Range;
 
 use anyhow::ensure;
 use polyglow_data::clean::filtered::{Cleaned, Filtered};
@@ -219,29 +218,22 @@ pub(crate) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
                 line,
                 src,
                 tgt,
-                without_partner: [src_words, tgt_words],
+                ..
             } = sample;
             let [src, tgt] = [src, tgt].map(|side| escaped(side));
             writeln!(out, "  {file}:{line}  {src} | {tgt}")?;
-            let listed = [
-                (&sample.src, src_words, "target"),
-                (&sample.tgt, tgt_words, "source"),
-            ];
-            for (text, ranges, other) in listed {
-                let (first, rest) = ranges.split_at(ranges.len().min(LISTED_WORDS));
-                let words = words_at(text, first);
-                let more = if rest.is_empty() { "" } else { ", …" };
-                if !first.is_empty() {
-                    writeln!(out, "    no partner in the {other}: {words}{more}")?;
+            let sides = sample.words_without_partner().into_iter();
+            for (mut words, other) in sides.zip(["target", "source"]) {
+                if words.is_empty() {
+                    continue;
                 }
+                if words.len() > LISTED_WORDS {
+                    words.truncate(LISTED_WORDS);
+                    words.push("…");
+                }
+                writeln!(out, "    no partner in the {other}: {}", words.join(", "))?;
             }
         }
     }
     Ok(())
-}
-
-/// Lists the words in some ranges of a text.
-pub(super) fn words_at(text: &str, ranges: &[Range<usize>]) -> String {
-    let words: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
-    words.join(", ")
 }
