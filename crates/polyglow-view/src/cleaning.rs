@@ -13,8 +13,8 @@ use crate::document::document;
 
 const STYLE: &str = include_str!("cleaning.css");
 
-/// A pair that was removed. It is serialized with the texts of the words without a partner, if there are
-/// some, as `without_partner`: those of the source, and those of the target.
+/// A pair that was removed. It is serialized with the texts of the words without a partner, if
+/// there are some, as `without_partner`: those of the source, and those of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedPair {
     /// The file that it is in, as reports name it.

@@ -56,8 +56,8 @@ pub struct Cleaning {
     /// Word tables and classifiers of misaligned, cut and joined pairs; `None` if there are too few
     /// pairs.
     pub(super) lexical: Option<Lexical>,
-    /// Pairs that stay, together with which others are aligned; `None` if there are too few, or it was
-    /// not looked at what pairs mean.
+    /// Pairs that stay, together with which others are aligned; `None` if there are too few, or it
+    /// was not looked at what pairs mean.
     pub(super) link_sample: Option<LinkSample>,
 }
 

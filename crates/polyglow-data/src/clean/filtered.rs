@@ -164,12 +164,12 @@ impl<'a> Filtered<'a> {
         }
     }
 
-    /// Aligns pairs of the corpus, as they are in it or repaired, with a sample of the pairs that stay, and
-    /// returns the links of each, in order. Without a sample there are neither links nor unlinked words: there
-    /// are too few pairs, or it was not looked at what they mean.
+    /// Aligns pairs of the corpus, as they are in it or repaired, with a sample of the pairs that
+    /// stay, and returns the links of each, in order. Without a sample there are neither links nor
+    /// unlinked words: there are too few pairs, or it was not looked at what they mean.
     ///
-    /// The links of a pair depend a little on the others that are asked for. The time hardly does, some
-    /// seconds, up to a hundred pairs.
+    /// The links of a pair depend a little on the others that are asked for. The time hardly does,
+    /// some seconds, up to a hundred pairs.
     pub fn link(&self, pairs: &[&Pair]) -> Vec<PairLinks> {
         match &self.cleaning.link_sample {
             Some(sample) => sample.link(pairs),

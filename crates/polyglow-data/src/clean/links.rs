@@ -1,6 +1,7 @@
 //! Which words of single pairs translate each other, as reports and explanations show it.
 //!
-//! A pair alone says little: it is aligned ([`crate::align`]) together with other pairs of its text.
+//! A pair alone says little: it is aligned ([`crate::align`]) together with other pairs of its
+//! text.
 
 use std::ops::Range;
 
@@ -57,8 +58,8 @@ impl LinkSample {
         )
     }
 
-    /// Aligns pairs, and returns the links of each. They depend a little on the other pairs that are
-    /// aligned together with it.
+    /// Aligns pairs, and returns the links of each. They depend a little on the other pairs that
+    /// are aligned together with it.
     pub(super) fn link(&self, pairs: &[&Pair]) -> Vec<PairLinks> {
         let mut text = Bitext::default();
         for [src, tgt] in &self.0 {

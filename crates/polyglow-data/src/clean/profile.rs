@@ -96,8 +96,8 @@ impl SideProfile {
             is_mostly_not_utf8: num_other > num_utf8
                 && num_other as f64 > RARE * shares.len() as f64,
         };
-        // Where hardly any line is in UTF-8, the others are no damaged ones: if many cannot be read, they
-        // are in an encoding that looks like Windows-1252, such as that of old Macs.
+        // Where hardly any line is in UTF-8, the others are no damaged ones: if many cannot be
+        // read, they are in an encoding that looks like Windows-1252, such as that of old Macs.
         if num_utf8 * FEW_UTF8 < num_other {
             let is_unread = |sentence: &&&str| !decoded(sentence, &profile).1;
             let num_unread = other_sentences.iter().filter(is_unread).count();

@@ -55,8 +55,8 @@ impl CleanReport {
         estimates.filter(|(_, share)| *share >= LEAST_SHOWN)
     }
 
-    /// Returns the counts of removed pairs as text, the largest first: `duplicate 12, empty 3`; `none`
-    /// without any.
+    /// Returns the counts of removed pairs as text, the largest first: `duplicate 12, empty 3`;
+    /// `none` without any.
     pub fn removed_by_count(&self) -> String {
         let mut counts: Vec<(&str, u64)> = Vec::new();
         for (reason, count) in &self.removed {

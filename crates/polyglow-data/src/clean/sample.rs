@@ -67,9 +67,9 @@ fn key(index: u64) -> u64 {
     mix(&[SEED, index])
 }
 
-/// Chooses pairs whose cells are at most `most` together: all, or some at random, by a seed. Returns
-/// their indices in ascending order; `cells` has the number of cells of each, words of its source
-/// times words of its target.
+/// Chooses pairs whose cells are at most `most` together: all, or some at random, by a seed.
+/// Returns their indices in ascending order; `cells` has the number of cells of each, words of its
+/// source times words of its target.
 pub(super) fn choose_within(most: usize, cells: &[usize], seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..cells.len()).collect();
     shuffle(&mut order, seed);

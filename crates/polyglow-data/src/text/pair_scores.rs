@@ -9,8 +9,8 @@ use crate::lines::Lines;
 /// Reads a score for each of `num_pairs` pairs from the lines of a file.
 ///
 /// # Errors
-/// [`DataError::PairScore`] for a line that is no number, [`DataError::PairScoreCount`] if there are
-/// more or fewer lines than pairs, and those of [`Lines`].
+/// [`DataError::PairScore`] for a line that is no number, [`DataError::PairScoreCount`] if there
+/// are more or fewer lines than pairs, and those of [`Lines`].
 pub fn read_pair_scores(path: &Path, num_pairs: u64) -> Result<Vec<f32>, DataError> {
     let mut scores = Vec::new();
     for line in Lines::open(path)? {

@@ -1,7 +1,7 @@
 //! Words that are said several times in a row.
 
-/// The longest sequence of words whose repetition is looked for: a sentence of most texts. The time is
-/// proportional to it in texts of many words.
+/// The longest sequence of words whose repetition is looked for: a sentence of most texts. The time
+/// is proportional to it in texts of many words.
 const LONGEST: usize = 50;
 
 /// The sequence of words that is repeated most often in a row.

@@ -60,8 +60,8 @@ fn is_mark(character: char) -> bool {
 }
 
 /// Returns whether a text has U+FFFD, or question marks in place of letters: between two letters,
-/// or at the beginning of a word. Addresses have question marks of their own. Where a translation asks,
-/// too, the blank behind a question may be missing (`What?No way!`).
+/// or at the beginning of a word. Addresses have question marks of their own. Where a translation
+/// asks, too, the blank behind a question may be missing (`What?No way!`).
 pub(super) fn has_lost_characters(text: &str, translation: &str) -> bool {
     let is_asked = translation.contains(QUESTION_MARKS);
     outside_urls(text).into_iter().any(|part| {
@@ -78,8 +78,8 @@ pub(super) fn has_lost_characters(text: &str, translation: &str) -> bool {
     })
 }
 
-/// Returns whether a question mark stands in place of a letter, between the character before it and the
-/// text behind it; `is_asked` says whether the translation asks something.
+/// Returns whether a question mark stands in place of a letter, between the character before it and
+/// the text behind it; `is_asked` says whether the translation asks something.
 fn is_lost_letter(before: Option<char>, behind: &str, is_asked: bool) -> bool {
     let is_single = !behind.starts_with('?');
     let next = behind.chars().find(|next| *next != '?');
@@ -95,7 +95,8 @@ fn is_lost_letter(before: Option<char>, behind: &str, is_asked: bool) -> bool {
     }
 }
 
-/// Returns whether a question mark before this text begins the query of an address (`index.php?page=3`).
+/// Returns whether a question mark before this text begins the query of an address
+/// (`index.php?page=3`).
 fn is_query(behind: &str) -> bool {
     let name = behind.trim_start_matches(|next: char| next.is_ascii_alphanumeric() || next == '_');
     name.len() < behind.len() && name.starts_with('=')

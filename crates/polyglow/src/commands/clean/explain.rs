@@ -269,8 +269,8 @@ fn ranges_of(text: &str, numbers: &[String]) -> Vec<(String, Range<usize>)> {
     ranges
 }
 
-/// Returns whether a word in a range of the source is linked to one in a range of the target: a number with
-/// separators is several words.
+/// Returns whether a word in a range of the source is linked to one in a range of the target: a
+/// number with separators is several words.
 fn are_linked(src: &Range<usize>, tgt: &Range<usize>, links: &PairLinks) -> bool {
     links
         .links
