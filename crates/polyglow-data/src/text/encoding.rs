@@ -59,7 +59,8 @@ impl Encoding {
             }
             Self::Legacy(name) => {
                 format!(
-                    "convert the file, which looks like {name}: `iconv -f {name} -t UTF-8 OLD > NEW`, then look at letters with accents"
+                    "convert the file, which looks like {name}: `iconv -f {name} -t UTF-8 OLD > NEW`, then look at letters with \
+                     accents; if they are wrong, it is another encoding, such as MACINTOSH, CP850 or CP437"
                 )
             }
         }
