@@ -1,6 +1,7 @@
 //! The `[data]` table of a configuration: which text or images to read, and which examples to train
 //! on.
 
+mod clean_config;
 mod content;
 #[cfg(feature = "training")]
 mod files;
@@ -9,7 +10,7 @@ mod train_files;
 #[cfg(feature = "training")]
 mod validate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,7 @@ use crate::noise::Noise;
 use crate::pair_tags::PairTags;
 use crate::skip_gram::SkipGrams;
 
+pub use clean_config::CleanConfig;
 pub use content::{Content, SourceKind, TargetKind};
 pub use filter_group::FilterGroup;
 pub use train_files::{TrainFiles, WeightedPath};
@@ -90,14 +92,14 @@ pub struct DataConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<String>,
     /// Whether training text is cleaned before it is read, as `polyglow clean` does it: repaired, and
-    /// without pairs that are no translation, that repeat others, or that are in a held-out set;
-    /// default false.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub clean: bool,
-    /// Groups of filters that cleaning leaves out, also `polyglow clean` without `--without`, but not
-    /// its proofs, which compare all groups; default none.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub clean_without: BTreeSet<FilterGroup>,
+    /// without pairs that are no translation, that repeat others, or that are in a held-out set. `true`,
+    /// or the table `[data.clean]` with settings; default false.
+    #[serde(
+        default,
+        with = "clean_config",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub clean: Option<CleanConfig>,
     /// Noise in the sources that are trained on, drawn anew in every epoch: the table `[data.noise]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
@@ -221,8 +223,7 @@ impl Default for DataConfig {
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
             filters: Vec::new(),
-            clean: false,
-            clean_without: BTreeSet::new(),
+            clean: None,
             noise: None,
             context_len: None,
             max_examples: None,

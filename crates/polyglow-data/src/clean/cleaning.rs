@@ -308,6 +308,11 @@ impl Cleaning {
         }
     }
 
+    /// Returns the number of pairs that were looked at.
+    pub fn num_pairs(&self) -> u64 {
+        self.fates.len() as u64
+    }
+
     /// Returns whether a pair stays.
     fn stays(&self, index: u64) -> bool {
         self.fates[index as usize].reasons.is_empty()

@@ -75,8 +75,17 @@ impl DataConfig {
 
     /// Checks what text can be cleaned.
     fn validate_clean(&self, content: Content) -> Result<(), DataError> {
-        if !self.clean {
+        let Some(settings) = &self.clean else {
             return Ok(());
+        };
+        if settings.scores.is_some() != settings.keep.is_some() {
+            let problem = "`scores` and `keep` go together: a score for each line, and the share of the pairs \
+                           to keep";
+            return Err(wrong("data.clean", problem.to_owned()));
+        }
+        if let Some(keep) = settings.keep.filter(|keep| !(*keep > 0.0 && *keep <= 1.0)) {
+            let problem = format!("must be more than 0 and at most 1, not {keep}");
+            return Err(wrong("data.clean.keep", problem));
         }
         if content != Content::PAIRS {
             let problem = "needs parallel text, and this model reads other text; set it to false";

@@ -66,7 +66,7 @@ impl DataError {
             }
             Self::NothingStays { .. } => {
                 "`polyglow clean CONFIG --dry-run` shows examples, `--explain 1` says why of a line, and \
-                 `--without GROUP`, or `data.clean_without`, leaves filters out"
+                 `--without GROUP`, or `data.clean.without`, leaves filters out"
             }
             Self::Empty { .. } => "is it the right file, and was it written completely?",
             Self::Tmx { line: 0, .. } => {

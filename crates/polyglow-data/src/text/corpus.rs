@@ -1,12 +1,11 @@
 //! Parallel text: files or a generated corpus become a stream of sentence pairs.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clean::report::CleanReport;
 use crate::config::{
-    Content, DataConfig, Direction, FilterGroup, LEARNED, SourceKind, Split, TargetKind,
+    CleanConfig, Content, DataConfig, Direction, LEARNED, SourceKind, Split, TargetKind,
     no_such_set, wrong,
 };
 use crate::error::DataError;
@@ -41,6 +40,8 @@ pub use sample::Sample;
 
 /// The version of what `data.clean` does: ids that were made by another one are made again.
 pub const CLEAN_VERSION: u32 = 9;
+/// The key of the config that names a file of scores.
+const SCORES: &str = "data.clean.scores";
 
 /// The text of one split: its files exist, but are not yet read. Embedded corpora and images are
 /// held in memory.
@@ -96,8 +97,12 @@ impl Corpus {
     /// that the configuration lacks.
     pub fn open(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         let mut corpus = Self::open_whole(config, content, split)?;
-        if config.clean && split == Split::Train {
-            corpus = corpus.cleaned(held_out(config, content)?, config.clean_without.clone());
+        if let Some(settings) = config.clean.as_ref().filter(|_| split == Split::Train) {
+            if let Some(path) = &settings.scores {
+                // They are read when the text is, after minutes of work.
+                Self::open_text(SCORES, path)?;
+            }
+            corpus = corpus.cleaned(held_out(config, content)?, settings.clone());
         }
         let max_examples = if split == Split::Train {
             config.max_examples
@@ -111,12 +116,11 @@ impl Corpus {
         })
     }
 
-    /// Returns the corpus without what is no translation, and without sentences of held-out sets, by
-    /// all filters but those of the groups `without`. The text is read, all of it and three times, when
-    /// its pairs are asked for.
-    fn cleaned(self, held_out: Vec<Self>, without: BTreeSet<FilterGroup>) -> Self {
+    /// Returns the corpus without what is no translation, and without sentences of held-out sets. The
+    /// text is read, all of it and three times, when its pairs are asked for.
+    fn cleaned(self, held_out: Vec<Self>, settings: CleanConfig) -> Self {
         let mut corpus = self.for_cleaning();
-        let text = Arc::new(CleanText::new(corpus.clone(), held_out, without));
+        let text = Arc::new(CleanText::new(corpus.clone(), held_out, settings));
         for (part, number) in corpus.parts.iter_mut().zip(0..) {
             part.clean = Some(CleanPart {
                 text: Arc::clone(&text),
@@ -391,8 +395,18 @@ impl Corpus {
         }
         if let Some(text) = &self.clean {
             hasher.update(format!("cleaned, version {CLEAN_VERSION}"));
-            for group in text.without() {
+            let CleanConfig {
+                without,
+                scores,
+                keep,
+            } = text.settings();
+            for group in without {
                 hasher.update(format!("without {}", group.name()));
+            }
+            if let (Some(path), Some(keep)) = (scores, keep) {
+                let scores = Self::open_text(SCORES, path)?.hashes()?;
+                hasher.update(format!("the best {keep} by the scores"));
+                hasher.update(scores.whole);
             }
             for part in text.held_out().iter().flat_map(Self::parts) {
                 part.hash(&mut hasher)?;

@@ -42,6 +42,10 @@ fn set(table: &mut Table, item: &str) -> Result<()> {
         let entry = inner
             .entry(section)
             .or_insert_with(|| Value::Table(Table::new()));
+        // `clean = true` stands for the defaults of a table.
+        if *entry == Value::Boolean(true) {
+            *entry = Value::Table(Table::new());
+        }
         let Value::Table(next) = entry else {
             return Err(usage(failed!(
                 "`{section}` is a value and has no key `{key}`"

@@ -8,7 +8,8 @@ use polyglow_predict::suggestion::nearest;
 const SECTIONS: [&str; 5] = ["data", "tokenizer", "model", "train", "search"];
 
 /// Keys that have moved, and where they are now.
-const MOVED: [(&str, &str); 6] = [
+const MOVED: [(&str, &str); 7] = [
+    ("clean_without", "data.clean.without"),
     ("window", "data.words.window"),
     ("negatives", "data.words.negatives"),
     ("subsample", "data.words.subsample"),
@@ -19,7 +20,8 @@ const MOVED: [(&str, &str); 6] = [
 
 /// The keys that are tables or lists of tables, and a config with an unknown key in each, for which
 /// serde lists those that it knows.
-const TABLES: [(&str, &str); 4] = [
+const TABLES: [(&str, &str); 5] = [
+    ("data.clean", "[data.clean]\n\"\" = 0"),
     ("data.train", "[data]\ntrain = [{ \"\" = 0 }]"),
     ("data.noise", "[data.noise]\n\"\" = 0"),
     ("data.images", "[data.images]\n\"\" = 0"),

@@ -306,7 +306,8 @@ fn clean_pairs(
     };
     let files = CleanFiles::create(&args.out, &form)?;
     clean::warn_of_languages(&corpus, languages)?;
-    let report = clean::clean(&corpus, held_out, &config.data.clean_without, files);
+    let settings = config.data.clean.clone().unwrap_or_default();
+    let report = clean::clean(&corpus, held_out, &settings.without, files);
     let report = report.map_err(|error| match error.downcast_ref() {
         Some(DataError::NothingStays { .. }) => with_hint(
             error,

@@ -137,7 +137,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         );
         writeln!(out, "{}", with_own_commands(&hint))?;
     }
-    if training.plan.config.data.clean {
+    if training.plan.config.data.clean.is_some() {
         let hint = format!(
             "`polyglow clean {} --dry-run` shows what `data.clean` removes, with examples",
             args.source

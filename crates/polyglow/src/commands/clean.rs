@@ -9,7 +9,6 @@ mod scores;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::mem;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -17,14 +16,12 @@ use clap::Args;
 use polyglow_data::clean::cleaning::{Cleaning, Reading};
 use polyglow_data::clean::language::Profile;
 use polyglow_data::clean::lexical::MISALIGNED;
-use polyglow_data::config::{Content, FilterGroup};
+use polyglow_data::config::{CleanConfig, Content, FilterGroup};
 use polyglow_data::corpus::{Corpus, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
-use polyglow_data::pair_scores::read_pair_scores;
 use polyglow_predict::wording::counted;
 use polyglow_train::config::Config;
-use polyglow_train::run::{RunDirectory, sha256};
 
 use super::pairs::{Pairs, PairsArgs};
 use super::share;
@@ -37,7 +34,7 @@ use files::{CleanFiles, Form, STEM};
 use prove::{Preparation, ProveArgs};
 use report::finish;
 pub(super) use report::{Report, print};
-use scores::Scores;
+use scores::{ScoreSource, Scores, Scoring};
 
 /// Pairs up to which [`preview`] looks at a text, which takes about a minute then.
 const MOST_PREVIEWED: u64 = 1_000_000;
@@ -86,7 +83,7 @@ pub(crate) struct CleanArgs {
     keep: Option<f64>,
     /// Leave out a group of filters: `repairs`, `rules`, `held-out`, `duplicates`, `language`,
     /// `meaning` or `scores`; several with commas between them. In place of the config's
-    /// `data.clean_without`
+    /// `data.clean.without`
     #[arg(long, value_name = "GROUP", value_parser = group, value_delimiter = ',')]
     without: Vec<FilterGroup>,
     #[command(flatten)]
@@ -97,23 +94,26 @@ pub(crate) struct CleanArgs {
 }
 
 impl CleanArgs {
-    /// All that decides which scores remove pairs, as text.
+    /// Returns the scores of the command line, or else those of a config, if there are any.
     ///
     /// # Errors
-    /// The file of scores or the run of the model cannot be read.
-    fn score_settings(&self) -> anyhow::Result<String> {
-        let decided_by = match (&self.scores, &self.score) {
-            (Some(path), _) => sha256(&Corpus::open_text("--scores", path)?.hashes()?.whole),
-            (None, Some(run)) => {
-                let (checkpoint, _) = RunDirectory::existing(run)?.weights(scores::CHECKPOINT)?;
-                checkpoint.model_hash().unwrap_or_default().to_owned()
+    /// There is a share to keep, and no score (exit code 2).
+    fn scoring<'a>(&'a self, settings: &'a CleanConfig) -> anyhow::Result<Option<Scoring<'a>>> {
+        let source = match (&self.scores, &self.score, &settings.scores) {
+            (Some(path), _, _) | (None, None, Some(path)) => ScoreSource::File(path),
+            (None, Some(run), _) => ScoreSource::Run(run),
+            (None, None, None) if self.keep.is_none() => return Ok(None),
+            (None, None, None) => {
+                let error = anyhow!("`--keep` is a share by scores, and there are none");
+                return Err(with_hint(
+                    usage(error),
+                    "add `--scores FILE` or `--score RUN`",
+                ));
             }
-            (None, None) => String::new(),
         };
-        Ok(match self.keep {
-            Some(keep) => format!("{keep} {decided_by}"),
-            None => "none".to_owned(),
-        })
+        // Options and config have no scores without it.
+        let keep = self.keep.or(settings.keep);
+        Ok(keep.map(|keep| Scoring { source, keep }))
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     if !uses_model {
         give_back_freed_memory();
     }
-    let mut text = args.text.open_uncleaned("clean")?;
+    let (mut text, settings) = args.text.open_uncleaned("clean")?;
     if args.lenient {
         text.corpus = text.corpus.ending_at_cuts();
     }
@@ -144,15 +144,13 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         tracing::warn!("`data.max_examples` limits trainings: all of the text is cleaned");
     }
     let mut without: BTreeSet<FilterGroup> = args.without.iter().copied().collect();
-    if let Some(config) = &mut text.config {
-        // A proof compares all groups, and can be read again once its result stands in the config.
-        let by_config = mem::take(&mut config.data.clean_without);
-        if without.is_empty() && !args.proof.prove {
-            without = by_config;
-        } else if args.proof.prove && !by_config.is_empty() {
-            tracing::info!("a proof compares all groups, also those of `data.clean_without`");
-        }
+    if args.proof.prove && !settings.without.is_empty() {
+        // So that it can be read again once its result stands in the config.
+        tracing::info!("a proof compares all groups, also those of `data.clean.without`");
+    } else if without.is_empty() {
+        without.clone_from(&settings.without);
     }
+    let scoring = args.scoring(&settings)?;
     let out = args.out.as_deref().filter(|_| !args.dry_run);
     let lines = explain::find(&text.corpus, &args.explain)?;
     let form = Form {
@@ -169,7 +167,10 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
     };
     let proof = match out.filter(|_| args.proof.prove) {
         Some(dir) => {
-            let scores = args.score_settings()?;
+            let scores = match &scoring {
+                Some(scoring) => scoring.identity()?,
+                None => "none".to_owned(),
+            };
             Some(Preparation::new(
                 &args.proof,
                 dir,
@@ -192,26 +193,10 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<u8> {
         tracing::warn!("{cut}, which are kept (`--lenient`)");
     }
     let mut scores: Option<Scores> = None;
-    if let Some(keep) = args.keep {
-        let of_pairs = match (&args.scores, &args.score) {
-            (Some(path), _) => {
-                let num_pairs = cleaning.by_all_filters().report().pairs;
-                read_pair_scores(path, num_pairs).map_err(|error| match error {
-                    DataError::PairScore { .. } | DataError::PairScoreCount { .. } => usage(error),
-                    other => other.into(),
-                })?
-            }
-            (None, Some(run)) => {
-                scores::compute(run, &text, &cleaning.without(without.iter().copied()))?
-            }
-            (None, None) => {
-                let error = anyhow!("`--keep` is a share by scores, and there are none");
-                return Err(with_hint(
-                    usage(error),
-                    "add `--scores FILE` or `--score RUN`",
-                ));
-            }
-        };
+    if let Some(scoring) = &scoring {
+        let filtered = cleaning.without(without.iter().copied());
+        let of_pairs = scoring.scores(&text, &filtered)?;
+        let keep = scoring.keep;
         let limit = cleaning.keep_best(&of_pairs, keep, &without);
         if let Some(num_tied) = limit.map(|limit| limit.num_tied).filter(|&tied| tied > 0) {
             tracing::warn!(
@@ -379,17 +364,15 @@ pub(super) fn preview(
     num_pairs: u64,
 ) -> anyhow::Result<Option<Report>> {
     let Config { data, .. } = config;
-    if data.clean
+    if data.clean.is_some()
         || config.content() != Content::PAIRS
         || data.has_several_languages()
         || num_pairs > MOST_PREVIEWED
     {
         return Ok(None);
     }
-    let without = &data.clean_without;
-    let cleaning = look(train, &held_out(data, Content::PAIRS)?, without)?;
-    let filtered = cleaning.without(without.iter().copied());
-    Ok(Some(finish(&filtered, train, None)?))
+    let cleaning = look(train, &held_out(data, Content::PAIRS)?, &BTreeSet::new())?;
+    Ok(Some(finish(&cleaning.by_all_filters(), train, None)?))
 }
 
 /// Makes sure that a text is of one pair of languages.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use polyglow_data::config::{DataConfig, TestFiles, TrainFiles};
+use polyglow_data::config::{CleanConfig, DataConfig, TestFiles, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Kind;
@@ -269,7 +269,7 @@ fn data(files: &Found, [src, tgt]: [&str; 2]) -> DataConfig {
         test,
         src: Some(src.to_owned()),
         tgt: Some(tgt.to_owned()),
-        clean: true,
+        clean: Some(CleanConfig::default()),
         ..DataConfig::default()
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::compression::plain_name;
-use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
+use polyglow_data::config::{CleanConfig, Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::{Corpus, has_both_sides};
 use polyglow_data::file;
 use polyglow_train::config::Config;
@@ -64,16 +64,21 @@ impl PairsArgs {
         self.open_with(command, |_| ())
     }
 
-    /// As [`Self::open`], with the text as it is, whatever `data.clean` says, for cleaning.
+    /// As [`Self::open`], with the text as it is, for cleaning, and with how `data.clean` would have it
+    /// cleaned.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(super) fn open_uncleaned(&self, command: &str) -> anyhow::Result<Pairs> {
-        let pairs = self.open_with(command, |config| config.data.clean = false)?;
-        Ok(Pairs {
+    pub(super) fn open_uncleaned(&self, command: &str) -> anyhow::Result<(Pairs, CleanConfig)> {
+        let mut settings = CleanConfig::default();
+        let pairs = self.open_with(command, |config| {
+            settings = config.data.clean.take().unwrap_or_default();
+        })?;
+        let pairs = Pairs {
             corpus: pairs.corpus.for_cleaning(),
             ..pairs
-        })
+        };
+        Ok((pairs, settings))
     }
 
     fn open_with(&self, command: &str, change: impl FnOnce(&mut Config)) -> anyhow::Result<Pairs> {

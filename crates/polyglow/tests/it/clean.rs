@@ -1202,16 +1202,16 @@ fn a_config_says_which_groups_are_left_out_in_trainings_and_by_the_command() {
     let sandbox = Sandbox::new();
     files(&sandbox);
     let settings = "model.preset = 'tiny'\ntokenizer.kind = 'word'\n";
-    let keys = "[data]\nclean = true\nclean_without = ['rules', 'held-out']";
+    let keys = "[data.clean]\nwithout = ['rules', 'held-out']\n[data]";
     let config = settings.to_owned() + &CONFIG.replace("[data]", keys);
     write(&sandbox, "c.toml", &config);
     let (_, message) = sandbox.succeed(&["train", "c.toml", "--run", "run"]);
     assert!(message.contains("cleaned: 8 of 9 pairs stay"), "{message}");
     // Another text than without the key.
     let command = ["train", "c.toml", "--run", "run", "--set"];
-    let others = [&command[..], &["data.clean_without=[]"]].concat();
+    let others = [&command[..], &["data.clean=true"]].concat();
     let message = sandbox.fail(2, &others);
-    assert!(message.contains("clean_without"), "{message}");
+    assert!(message.contains("data.clean"), "{message}");
     let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run"]);
     assert!(printed.starts_with("8 of 9 pairs stay"), "{printed}");
     let command = ["clean", "c.toml", "--dry-run", "--without", "duplicates"];
@@ -1223,16 +1223,61 @@ fn a_config_says_which_groups_are_left_out_in_trainings_and_by_the_command() {
         printed.contains("text.en:6  Tom and Mary . | Tom and Mary ."),
         "{printed}"
     );
-    // The preview of `check` leaves out the config's groups, too.
-    let command = ["check", "c.toml", "--set", "data.clean=false"];
-    let (printed, _) = sandbox.succeed(&command);
-    assert!(printed.contains("\n8 of 9 pairs stay"), "{printed}");
-    let command = ["check", "c.toml", "--set", "data.clean_without=['rule']"];
+    let command = ["check", "c.toml", "--set", "data.clean.without=['rule']"];
     let message = sandbox.fail(2, &command);
     assert!(
         message.contains("`rule`") && message.contains("`rules`"),
         "{message}"
     );
+}
+
+#[test]
+fn a_config_names_the_scores_by_which_its_trainings_and_the_command_remove_pairs() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    // Of nine pairs that rules and duplicates leave four of, the best half.
+    write(&sandbox, "scores", "9\n8\n7\n6\n5\n4\n3\n2\n1\n");
+    let settings = "model.preset = 'tiny'\ntokenizer.kind = 'word'\n";
+    let keys = "[data.clean]\nscores = 'scores'\nkeep = 0.5\n[data]";
+    let config = settings.to_owned() + &CONFIG.replace("[data]", keys);
+    write(&sandbox, "c.toml", &config);
+    let train = ["train", "c.toml", "--run", "run"];
+    let (_, message) = sandbox.succeed(&train);
+    assert!(
+        message.contains("cleaned: 2 of 9 pairs stay; ") && message.contains("score 2"),
+        "{message}"
+    );
+    let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run"]);
+    assert!(printed.starts_with("2 of 9 pairs stay"), "{printed}");
+    let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run", "--keep", "0.75"]);
+    assert!(printed.starts_with("3 of 9 pairs stay"), "{printed}");
+    // Other scores are another text.
+    write(&sandbox, "scores", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    let more = [&train[..], &["--set", "train.max_steps=2"]].concat();
+    let message = sandbox.fail(2, &more);
+    assert!(message.contains("text"), "{message}");
+    write(&sandbox, "scores", "1\n2\n");
+    let other = ["train", "c.toml", "--run", "other"];
+    let message = sandbox.fail(1, &other);
+    assert!(
+        message.contains("`scores` has 2 scores, and the text 9 pairs"),
+        "{message}"
+    );
+    for (change, expected) in [
+        (
+            "data.clean={ keep = 0.5 }",
+            "`scores` and `keep` go together",
+        ),
+        ("data.clean.keep=0", "`data.clean.keep` must be more than 0"),
+        ("data.clean.kept=1", "`keep`"),
+        ("data.clean=some", "true, false, or a table"),
+        ("data.clean_without=[]", "`data.clean.without`"),
+        ("clean.keep=0.5", "`clean` belongs to the section `[data]`"),
+    ] {
+        let third = ["train", "c.toml", "--run", "third", "--set", change];
+        let message = sandbox.fail(2, &third);
+        assert!(message.contains(expected), "{change}: {message}");
+    }
 }
 
 #[test]

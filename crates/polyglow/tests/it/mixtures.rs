@@ -336,7 +336,7 @@ fn back_translations_are_made_cleaned_and_trained_with() {
     with_held_out[5] = "with-held-out";
     let without = [
         "--set",
-        "data.clean_without=['held-out']",
+        "data.clean.without=['held-out']",
         "--model",
         "runs/tiny-reverse",
     ];

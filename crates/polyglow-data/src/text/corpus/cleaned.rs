@@ -1,6 +1,5 @@
 //! Training text without what is no translation (`data.clean`).
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,9 +7,10 @@ use super::Corpus;
 use crate::clean::cleaning::Cleaning;
 use crate::clean::filtered::Filtered;
 use crate::clean::report::CleanReport;
-use crate::config::FilterGroup;
+use crate::config::CleanConfig;
 use crate::error::DataError;
 use crate::pair::Pair;
+use crate::pair_scores::read_pair_scores;
 
 /// The text that is cleaned when it is read for the first time: a run that is resumed has its ids on
 /// disk, and reads no text.
@@ -19,8 +19,7 @@ pub(super) struct CleanText {
     corpus: Corpus,
     /// The sets whose sentences must not be trained on.
     held_out: Vec<Corpus>,
-    /// Groups of filters that are left out.
-    without: BTreeSet<FilterGroup>,
+    settings: CleanConfig,
     cleaning: Mutex<Option<Arc<Cleaning>>>,
 }
 
@@ -32,17 +31,12 @@ impl Debug for CleanText {
 }
 
 impl CleanText {
-    /// Makes the text of a corpus, which is not read yet; it is cleaned without the filters of some
-    /// groups.
-    pub(super) fn new(
-        corpus: Corpus,
-        held_out: Vec<Corpus>,
-        without: BTreeSet<FilterGroup>,
-    ) -> Self {
+    /// Makes the text of a corpus, which is not read yet.
+    pub(super) fn new(corpus: Corpus, held_out: Vec<Corpus>, settings: CleanConfig) -> Self {
         Self {
             corpus,
             held_out,
-            without,
+            settings,
             cleaning: Mutex::new(None),
         }
     }
@@ -52,21 +46,30 @@ impl CleanText {
         &self.held_out
     }
 
-    /// The groups of filters that are left out.
-    pub(super) fn without(&self) -> &BTreeSet<FilterGroup> {
-        &self.without
+    /// How the text is cleaned.
+    pub(super) fn settings(&self) -> &CleanConfig {
+        &self.settings
     }
 
     /// Says what becomes of each pair.
     ///
     /// # Errors
-    /// The text cannot be read, or nothing of it stays.
+    /// The text or its scores cannot be read, these do not fit it, or nothing of it stays.
     fn cleaning(&self) -> Result<Arc<Cleaning>, DataError> {
         let mut cleaning = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cleaning) = &*cleaning {
             return Ok(Arc::clone(cleaning));
         }
-        let made = Cleaning::of(&self.corpus, &self.held_out, &self.without, &mut |_, _| ())?;
+        let CleanConfig {
+            without,
+            scores,
+            keep,
+        } = &self.settings;
+        let mut made = Cleaning::of(&self.corpus, &self.held_out, without, &mut |_, _| ())?;
+        if let (Some(path), Some(keep)) = (scores, keep) {
+            let scores = read_pair_scores(path, made.num_pairs())?;
+            made.keep_best(&scores, *keep, without);
+        }
         self.filtered(&made).report().check_not_empty()?;
         Ok(Arc::clone(
             cleaning.insert(Arc::new(made.without_evidence())),
@@ -82,7 +85,7 @@ impl CleanText {
 
     /// Returns what becomes of the pairs.
     fn filtered<'c>(&self, cleaning: &'c Cleaning) -> Filtered<'c> {
-        cleaning.without(self.without.iter().copied())
+        cleaning.without(self.settings.without.iter().copied())
     }
 }
 

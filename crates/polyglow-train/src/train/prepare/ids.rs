@@ -46,7 +46,7 @@ pub(super) fn tokenizers(
         Some(origin) => origin.tokenizers(config, &text.train)?,
         None => None,
     };
-    if config.data.clean {
+    if config.data.clean.is_some() {
         observer.activity("cleaning the training text");
     }
     let tokenizers = match carried {

@@ -5,21 +5,77 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use polyglow_data::clean::cleaning::ScoreLimit;
 use polyglow_data::clean::filtered::Filtered;
+use polyglow_data::corpus::Corpus;
+use polyglow_data::error::DataError;
 use polyglow_data::pair::Pair;
+use polyglow_data::pair_scores::read_pair_scores;
 use polyglow_predict::group::alone;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::tasks::translation::teacher_forced;
-use polyglow_train::run::runner;
+use polyglow_train::run::{RunDirectory, runner, sha256};
 
 use crate::activity::{Activity, Pace};
 use crate::commands::model::{LanguageArgs, ModelArgs};
 use crate::commands::pairs::Pairs;
 use crate::commands::uses::check_translates;
+use crate::failure::usage;
 
 /// The checkpoint of a run whose model scores.
-pub(super) const CHECKPOINT: &str = "best";
+const CHECKPOINT: &str = "best";
 /// Pairs that are batched by length and scored together.
 const PORTION: usize = 2048;
+
+/// The scores by which pairs are removed.
+pub(super) struct Scoring<'a> {
+    pub(super) source: ScoreSource<'a>,
+    /// The share of the pairs to keep.
+    pub(super) keep: f64,
+}
+
+/// Where scores come from.
+pub(super) enum ScoreSource<'a> {
+    /// A file with a score for each line of the text.
+    File(&'a Path),
+    /// A run whose model scores.
+    Run(&'a Path),
+}
+
+impl Scoring<'_> {
+    /// Returns all that decides which pairs are removed, as text.
+    ///
+    /// # Errors
+    /// The file of scores or the run of the model cannot be read.
+    pub(super) fn identity(&self) -> anyhow::Result<String> {
+        let decided_by = match self.source {
+            ScoreSource::File(path) => {
+                sha256(&Corpus::open_text("--scores", path)?.hashes()?.whole)
+            }
+            ScoreSource::Run(run) => {
+                let (checkpoint, _) = RunDirectory::existing(run)?.weights(CHECKPOINT)?;
+                checkpoint.model_hash().unwrap_or_default().to_owned()
+            }
+        };
+        Ok(format!("{} {decided_by}", self.keep))
+    }
+
+    /// Returns a score for each pair of a text; NaN for none.
+    ///
+    /// # Errors
+    /// The scores do not fit the text, or the model does not translate it (exit code 2); they cannot be
+    /// read.
+    pub(super) fn scores(&self, text: &Pairs, filtered: &Filtered) -> anyhow::Result<Vec<f32>> {
+        match self.source {
+            ScoreSource::File(path) => {
+                let num_pairs = filtered.report().pairs;
+                read_pair_scores(path, num_pairs).map_err(|error| match error {
+                    DataError::PairScore { .. } | DataError::PairScoreCount { .. } => usage(error),
+                    other => other.into(),
+                })
+            }
+            ScoreSource::Run(run) => compute(run, text, filtered),
+        }
+    }
+}
 
 /// The scores of a text, and where they divide it.
 pub(super) struct Scores {
@@ -35,7 +91,7 @@ pub(super) struct Scores {
 /// # Errors
 /// There is no such run, or it does not translate from the languages of a config's text (exit code 2);
 /// the text cannot be read.
-pub(super) fn compute(run: &Path, text: &Pairs, filtered: &Filtered) -> anyhow::Result<Vec<f32>> {
+fn compute(run: &Path, text: &Pairs, filtered: &Filtered) -> anyhow::Result<Vec<f32>> {
     let model = ModelArgs::of_run(run, CHECKPOINT, None);
     let [from, to] = &text.languages;
     // The names of files are no languages for sure.

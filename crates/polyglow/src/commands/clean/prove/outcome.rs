@@ -160,7 +160,7 @@ pub(super) fn print(out: &mut impl Write, proof: &Proof) -> io::Result<()> {
             writeln!(
                 out,
                 "\n`{group}` hurts this text: clean it with `--without {group}`, or with \
-                 `clean_without = [\"{group}\"]` in `[data]`"
+                 `without = [\"{group}\"]` in `[data.clean]`"
             )?;
         }
     }

@@ -172,7 +172,7 @@ fn write(
 pub(super) fn open_external(config: &Config, prefix: &Path) -> anyhow::Result<Corpus> {
     let mut data = config.data.clone();
     data.train = Some(TrainFiles::One(prefix.to_owned()));
-    data.clean = false;
+    data.clean = None;
     Corpus::open(&data, Content::PAIRS, Split::Train).map_err(|error| name_option(error).into())
 }
 
