@@ -16,7 +16,7 @@ static DIR: LazyLock<TempDir> =
 fuzz_target!(|input: &[u8]| {
     let path = DIR.path().join("scores");
     fs::write(&path, input).expect("it can be written");
-    if let Ok(scores) = read_pair_scores(&path, 3) {
+    if let Ok(scores) = read_pair_scores("--scores", &path, 3) {
         assert_eq!(scores.len(), 3);
         assert!(scores.iter().all(|score| !score.is_nan()));
     }

@@ -67,10 +67,17 @@ fn check_output(path: &Path) -> anyhow::Result<()> {
         .parent()
         .filter(|dir| !dir.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    if dir.exists() {
+    if dir.is_dir() {
         return Ok(());
     }
+    let is_file = dir.exists();
     let dir = dir.display();
+    if is_file {
+        return Err(anyhow!(
+            "cannot write `{}`: `{dir}` is no directory",
+            path.display()
+        ));
+    }
     let error = anyhow!(
         "cannot write `{}`: there is no directory `{dir}`",
         path.display()

@@ -168,8 +168,8 @@ impl<'a> Filtered<'a> {
     /// stay, and returns the links of each, in order. Without a sample there are neither links nor
     /// unlinked words: there are too few pairs, or it was not looked at what they mean.
     ///
-    /// The links of a pair depend a little on the others that are asked for. The time hardly does,
-    /// some seconds, up to a hundred pairs.
+    /// The links of a pair depend a little on the others that are requested. The time hardly does, up
+    /// to a hundred pairs: a second or two, and up to ten in texts of long sentences.
     pub fn link(&self, pairs: &[&Pair]) -> Vec<PairLinks> {
         match &self.cleaning.link_sample {
             Some(sample) => sample.link(pairs),

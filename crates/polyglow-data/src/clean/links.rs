@@ -12,9 +12,9 @@ use crate::clean::sample::{Sampled, choose_within};
 use crate::clean::words::word_ranges;
 use crate::pair::Pair;
 
-/// The cells of the other pairs, and of those that are asked for, at most: words of a source times
-/// words of its target. They decide on the time, one or two seconds on two cores in texts of short
-/// sentences.
+/// The cells of the sample, and of the requested pairs, at most: words of a source times words of
+/// its target. They decide on the time, one or two seconds on two cores in texts of short sentences,
+/// and up to ten in texts of long ones.
 const MOST_CELLS: usize = 1_000_000;
 /// The cells of a pair, at most. The sampler takes more iterations for fewer pairs, so that a text
 /// of pages would take minutes.
@@ -32,7 +32,8 @@ pub struct PairLinks {
     /// Words of the source and of the target that translate each other.
     pub links: Vec<[Range<usize>; 2]>,
     /// The words of the source and of the target that have no link. None of a pair that is not
-    /// aligned: one with an empty side, or of some sixty words or more on both sides.
+    /// aligned: one with an empty side, one of more than 4000 source words times target words or
+    /// more than [`MAX_WORDS`] on a side, and those beyond a million of such products together.
     pub unlinked: [Vec<Range<usize>>; 2],
 }
 

@@ -18,11 +18,16 @@ const GUESSED_BYTES: usize = 1 << 16;
 /// The share of lines up to which another encoding is damage, and does not say that the text is in it.
 const RARE: f64 = 0.01;
 
-/// One line in UTF-8 beside more than so many in another encoding is hardly any.
-const FEW_UTF8: u64 = 20;
+/// If there are more than this many lines in another encoding for each one in UTF-8, UTF-8 is rare.
+const RARE_UTF8: u64 = 20;
 
-/// One line in so many may be unreadable in a text in Windows-1252.
-const FEW_UNREAD: usize = 5;
+/// The least share of lines in another encoding, and their least number, from which all of a text may be in
+/// it: fewer may be damaged.
+const OTHER_SHARE: f64 = 0.1;
+const MANY_OTHERS: u64 = 20;
+
+/// The share of lines, one in this many, that may be unreadable in a text in Windows-1252.
+const UNREADABLE: usize = 5;
 
 /// Lines with characters beyond ASCII that are enough to know which of these a side has.
 const ENOUGH_LINES: u64 = 30;
@@ -96,12 +101,15 @@ impl SideProfile {
             is_mostly_not_utf8: num_other > num_utf8
                 && num_other as f64 > RARE * shares.len() as f64,
         };
-        // Where hardly any line is in UTF-8, the others are no damaged ones: if many cannot be
-        // read, they are in an encoding that looks like Windows-1252, such as that of old Macs.
-        if num_utf8 * FEW_UTF8 < num_other {
-            let is_unread = |sentence: &&&str| !decoded(sentence, &profile).1;
-            let num_unread = other_sentences.iter().filter(is_unread).count();
-            profile.has_windows_1252 &= num_unread <= other_sentences.len() / FEW_UNREAD;
+        // Where hardly any line is in UTF-8 and many are not, these are no damaged ones: if many of
+        // them cannot be read, they are in an encoding that looks like Windows-1252, such as that of
+        // old Macs.
+        let are_many =
+            num_other >= MANY_OTHERS && num_other as f64 >= OTHER_SHARE * shares.len() as f64;
+        if are_many && num_utf8 * RARE_UTF8 < num_other {
+            let is_unreadable = |sentence: &&&str| !decoded(sentence, &profile).1;
+            let num_unreadable = other_sentences.iter().filter(is_unreadable).count();
+            profile.has_windows_1252 &= num_unreadable <= other_sentences.len() / UNREADABLE;
         }
         profile
     }
@@ -163,7 +171,12 @@ mod tests {
             keep(b"l\x8auft"),
             keep(b"Sch\x9anes Fr\x8aulein"),
         ];
-        assert!(SideProfile::learn(mac.iter().map(|line| &**line)).is_in_other_encoding());
+        let lines = || mac.iter().map(|line| &**line);
+        let all = std::iter::repeat_with(lines).take(5).flatten();
+        assert!(SideProfile::learn(all).is_in_other_encoding());
+        // Some damaged lines in a text that is ASCII else.
+        let ascii = std::iter::repeat_n("a line", 97);
+        assert!(!SideProfile::learn(ascii.chain(lines())).is_in_other_encoding());
     }
 
     #[test]

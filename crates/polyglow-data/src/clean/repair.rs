@@ -182,7 +182,9 @@ mod tests {
                 "Hallo du",
                 vec!["html"],
             ),
+            ("<td nowrap>Hallo</td>", "Hallo", vec!["html"]),
             ("a<b and c>d", "a<b and c>d", vec![]),
+            ("a<b and c=1 or d>e", "a<b and c=1 or d>e", vec![]),
             (
                 "Tom &amp;amp; Ann &#39;x&#39;",
                 "Tom & Ann 'x'",

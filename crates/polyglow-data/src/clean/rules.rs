@@ -256,6 +256,11 @@ mod tests {
             ("well 😀😀😀😀😀😀", "gut 😀😀😀😀😀😀", "few_letters"),
             ("Look at it", "Sieh http://a.de/b an", "url"),
             ("The bear", "Der B\u{fffd}r", "lost_characters"),
+            (
+                "See http://a.de/x now",
+                "Siehe http://a.de/\u{fffd}x jetzt",
+                "lost_characters",
+            ),
             ("The bear", "Der B?r schläft", "lost_characters"),
             ("What?No way!", "Das ist ?ble Nachrede?", "lost_characters"),
             (

@@ -78,7 +78,7 @@ pub fn numbers(text: &str) -> BTreeMap<String, usize> {
     numbers
 }
 
-/// Returns the numbers of a text with the places where they stand, in bytes: runs of digits without
+/// Returns the numbers of a text with their ranges in bytes: runs of digits without
 /// separators of thousands and zeros at the start, so that `1.000`, `1,000` and `1000` are one
 /// number. Units of ten thousand, which Chinese and Japanese write behind digits (`1万`), make a
 /// number that is left out.

@@ -67,3 +67,44 @@ pub(super) fn serialize<S: Serializer>(
         Some(config) => config.serialize(serializer),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DataConfig;
+
+    #[test]
+    fn a_table_is_read_and_written_and_so_is_true_for_its_defaults() {
+        let table = CleanConfig {
+            without: [FilterGroup::Meaning].into(),
+            scores: Some("scores".into()),
+            keep: Some(0.5),
+        };
+        for (text, expected) in [
+            ("", None),
+            (r#"{"clean": false}"#, None),
+            (r#"{"clean": true}"#, Some(CleanConfig::default())),
+            (r#"{"clean": {}}"#, Some(CleanConfig::default())),
+            (
+                r#"{"clean": {"without": ["meaning"], "scores": "scores", "keep": 0.5}}"#,
+                Some(table),
+            ),
+        ] {
+            let text = if text.is_empty() { "{}" } else { text };
+            let config: DataConfig = serde_json::from_str(text).expect("it is right");
+            assert_eq!(config.clean, expected, "{text}");
+            let written = serde_json::to_string(&config).expect("it has no odd keys");
+            assert_eq!(
+                serde_json::from_str::<DataConfig>(&written).expect("it is right"),
+                config
+            );
+            let is_written_as_true = written.contains("\"clean\":true");
+            assert_eq!(
+                is_written_as_true,
+                expected == Some(CleanConfig::default()),
+                "{written}"
+            );
+        }
+        assert!(serde_json::from_str::<DataConfig>(r#"{"clean": 1}"#).is_err());
+    }
+}

@@ -29,8 +29,9 @@ mod text;
 mod tmx;
 
 use cleaned::{CleanPart, CleanText};
+pub(in crate::text) use files::existing;
 pub use files::has_both_sides;
-use files::{alignment_file, existing, parallel_source, plain_or_compressed, with_ending};
+use files::{alignment_file, parallel_source, plain_or_compressed, with_ending};
 pub(crate) use files::{compressed_names, is_tsv};
 pub use images::{read_image, read_images};
 pub use pairs::Pairs;
@@ -39,9 +40,9 @@ use part::{Alignments, Source, TextHasher};
 pub use sample::Sample;
 
 /// The version of what `data.clean` does: ids that were made by another one are made again.
-pub const CLEAN_VERSION: u32 = 9;
+pub const CLEAN_VERSION: u32 = 10;
 /// The key of the config that names a file of scores.
-const SCORES: &str = "data.clean.scores";
+pub const SCORES: &str = "data.clean.scores";
 
 /// The text of one split: its files exist, but are not yet read. Embedded corpora and images are
 /// held in memory.
@@ -404,9 +405,10 @@ impl Corpus {
                 hasher.update(format!("without {}", group.name()));
             }
             if let (Some(path), Some(keep)) = (scores, keep) {
-                let scores = Self::open_text(SCORES, path)?.hashes()?;
                 hasher.update(format!("the best {keep} by the scores"));
-                hasher.update(scores.whole);
+                for part in Self::open_text(SCORES, path)?.parts() {
+                    part.hash(&mut hasher)?;
+                }
             }
             for part in text.held_out().iter().flat_map(Self::parts) {
                 part.hash(&mut hasher)?;

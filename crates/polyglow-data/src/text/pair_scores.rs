@@ -5,15 +5,17 @@ use std::path::Path;
 use crate::clean::findings::shown;
 use crate::error::DataError;
 use crate::lines::Lines;
+use crate::text::corpus::existing;
 
-/// Reads a score for each of `num_pairs` pairs from the lines of a file.
+/// Reads a score for each of `num_pairs` pairs from the lines of a file, plain or compressed.
 ///
 /// # Errors
+/// [`DataError::MissingFile`] if there is no such file, named by `key`, a key of the configuration;
 /// [`DataError::PairScore`] for a line that is no number, [`DataError::PairScoreCount`] if there
 /// are more or fewer lines than pairs, and those of [`Lines`].
-pub fn read_pair_scores(path: &Path, num_pairs: u64) -> Result<Vec<f32>, DataError> {
+pub fn read_pair_scores(key: &str, path: &Path, num_pairs: u64) -> Result<Vec<f32>, DataError> {
     let mut scores = Vec::new();
-    for line in Lines::open(path)? {
+    for line in Lines::open(&existing(key, path)?)? {
         let line = line?;
         let Some(score) = parse(&line) else {
             return Err(DataError::PairScore {
@@ -50,7 +52,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("scores");
         fs::write(&path, text).expect("it can be written");
-        read_pair_scores(&path, 3)
+        read_pair_scores("--scores", &path, 3)
     }
 
     #[test]

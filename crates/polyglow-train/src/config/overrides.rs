@@ -42,8 +42,8 @@ fn set(table: &mut Table, item: &str) -> Result<()> {
         let entry = inner
             .entry(section)
             .or_insert_with(|| Value::Table(Table::new()));
-        // `clean = true` stands for the defaults of a table.
-        if *entry == Value::Boolean(true) {
+        // `data.clean = true` stands for the defaults of a table.
+        if section == "clean" && *entry == Value::Boolean(true) {
             *entry = Value::Table(Table::new());
         }
         let Value::Table(next) = entry else {

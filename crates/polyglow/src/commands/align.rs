@@ -19,7 +19,7 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_train::train::available_memory;
 
-use super::pairs::PairsArgs;
+use super::pairs::{Pairs, PairsArgs};
 use super::{check_output, counts};
 use crate::activity::{Activity, Pace};
 use crate::failure::{STOPPED, usage, with_hint};
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
     let symmetrization = symmetrization(args)?;
     let options = options(args)?;
     let pairs = args.text.open("align")?;
-    check_outputs(args, &pairs.corpus)?;
+    check_outputs(args, &pairs)?;
     let started = Instant::now();
     let mut activity = Activity::new();
     let text = read_text(&pairs.corpus, &mut activity)?;
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
 ///
 /// # Errors
 /// One is a directory, or in none that is there; one is an input or the other output (exit code 2).
-fn check_outputs(args: &AlignArgs, corpus: &Corpus) -> anyhow::Result<()> {
+fn check_outputs(args: &AlignArgs, pairs: &Pairs) -> anyhow::Result<()> {
     let outputs: Vec<&Path> = [Some(&args.out), args.probabilities.as_ref()]
         .into_iter()
         .flatten()
@@ -155,8 +155,13 @@ fn check_outputs(args: &AlignArgs, corpus: &Corpus) -> anyhow::Result<()> {
     for output in &outputs {
         check_output(output)?;
     }
-    let mut inputs: Vec<&Path> = corpus.pair_files().collect();
+    let mut inputs: Vec<&Path> = pairs.corpus.pair_files().collect();
     inputs.extend(gold.into_iter().chain(args.text.config()));
+    let cleaned = pairs
+        .config
+        .as_ref()
+        .and_then(|config| config.data.clean.as_ref());
+    inputs.extend(cleaned.and_then(|settings| settings.scores.as_deref()));
     for output in &outputs {
         if let Some(input) = inputs.iter().find(|input| file::is_same(input, output)) {
             let error = anyhow!("`{}` is read, and would be overwritten", input.display());

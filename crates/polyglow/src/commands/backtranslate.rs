@@ -330,4 +330,11 @@ fn print_next(dir: &Path, config: &Config) {
         "to train with them, name them beside the text that there is: data.train = [{text}{{ path = \"{}\", tag = \"{TAG}\" }}]",
         path.display()
     );
+    let cleaning = config.data.clean.as_ref();
+    if cleaning.is_some_and(|settings| settings.scores.is_some()) {
+        tracing::info!(
+            "`data.clean.scores` has no scores of them: clean the text with `polyglow clean` first, and train with \
+             `data.clean = false`"
+        );
+    }
 }

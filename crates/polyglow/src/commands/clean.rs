@@ -17,7 +17,7 @@ use polyglow_data::clean::cleaning::{Cleaning, Reading};
 use polyglow_data::clean::language::Profile;
 use polyglow_data::clean::lexical::MISALIGNED;
 use polyglow_data::config::{CleanConfig, Content, FilterGroup};
-use polyglow_data::corpus::{Corpus, held_out};
+use polyglow_data::corpus::{Corpus, SCORES, held_out};
 use polyglow_data::error::DataError;
 use polyglow_data::pair_files::PairFormat;
 use polyglow_predict::wording::counted;
@@ -72,13 +72,14 @@ pub(crate) struct CleanArgs {
     explain: Vec<LinePosition>,
     /// File with a score for each line of the text, the higher the better, as another program gives
     /// them; `--keep` says how many pairs stay
-    #[arg(long, value_name = "FILE", requires = "keep", conflicts_with = "score")]
+    #[arg(long, value_name = "FILE", conflicts_with = "score")]
     scores: Option<PathBuf>,
     /// Run of a model that translates in this direction: a pair's score is the mean log-probability
     /// of its target's tokens; `--keep` says how many pairs stay
-    #[arg(long, value_name = "RUN", requires = "keep")]
+    #[arg(long, value_name = "RUN")]
     score: Option<PathBuf>,
-    /// Share of the pairs to keep of those that nothing else removes, the best by their scores
+    /// Share of the pairs to keep of those that nothing else removes, the best by their scores [default: the
+    /// config's `data.clean.keep`]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     keep: Option<f64>,
     /// Leave out a group of filters: `repairs`, `rules`, `held-out`, `duplicates`, `language`,
@@ -97,10 +98,11 @@ impl CleanArgs {
     /// Returns the scores of the command line, or else those of a config, if there are any.
     ///
     /// # Errors
-    /// There is a share to keep, and no score (exit code 2).
+    /// There is a share to keep and no score, or no share (exit code 2); there is no such file.
     fn scoring<'a>(&'a self, settings: &'a CleanConfig) -> anyhow::Result<Option<Scoring<'a>>> {
         let source = match (&self.scores, &self.score, &settings.scores) {
-            (Some(path), _, _) | (None, None, Some(path)) => ScoreSource::File(path),
+            (Some(path), _, _) => ScoreSource::file("--scores", path)?,
+            (None, None, Some(path)) => ScoreSource::file(SCORES, path)?,
             (None, Some(run), _) => ScoreSource::Run(run),
             (None, None, None) if self.keep.is_none() => return Ok(None),
             (None, None, None) => {
@@ -111,9 +113,11 @@ impl CleanArgs {
                 ));
             }
         };
-        // Options and config have no scores without it.
-        let keep = self.keep.or(settings.keep);
-        Ok(keep.map(|keep| Scoring { source, keep }))
+        let Some(keep) = self.keep.or(settings.keep) else {
+            let error = anyhow!("there are scores, and no share of the pairs to keep by them");
+            return Err(with_hint(usage(error), "add `--keep SHARE`"));
+        };
+        Ok(Some(Scoring { source, keep }))
     }
 }
 

@@ -51,11 +51,22 @@ impl ConfigArgs {
 impl fmt::Display for ConfigArgs {
     /// Writes the config and what is changed in it, as they stand in a command.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.config.display())?;
+        let config = self.config.display().to_string();
+        write!(formatter, "{}", quoted(&config))?;
         for change in &self.overrides {
-            write!(formatter, " --set '{change}'")?;
+            write!(formatter, " --set {}", quoted(change))?;
         }
         Ok(())
+    }
+}
+
+/// Returns a text as shells read it as one argument.
+fn quoted(text: &str) -> String {
+    let is_plain = |next: char| next.is_alphanumeric() || "_-./=,:+".contains(next);
+    if text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 
@@ -70,4 +81,16 @@ pub(super) fn default_reverse_run(config: &Path) -> PathBuf {
     let mut run = default_run(config).into_os_string();
     run.push("-reverse");
     run.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_quoted_where_a_shell_would_change_them() {
+        assert_eq!(quoted("train.max_steps=7"), "train.max_steps=7");
+        assert_eq!(quoted("my text.toml"), "'my text.toml'");
+        assert_eq!(quoted("a=['b']"), "'a=['\\''b'\\'']'");
+    }
 }

@@ -71,6 +71,15 @@ fn an_empty_side_gets_no_links_and_no_input_is_overwritten() {
     let message = sandbox.fail(2, &both);
     assert!(message.contains("are both `new`"), "{message}");
     assert_eq!([read(&sandbox, "a.en"), read(&sandbox, "a.de")], texts);
+    // Scores by which the config cleans its text are an input, too.
+    write(&sandbox, "scores", "1\n");
+    let scored = ["--set", "data.clean={ scores = 'scores', keep = 0.5 }"];
+    let over_scores = [&["align", "tiny.toml", "--out", "scores"], &scored[..]].concat();
+    let message = sandbox.fail(2, &over_scores);
+    assert!(
+        message.contains("`scores` is read, and would be"),
+        "{message}"
+    );
     // What cannot be written is said before the work, which leaves nothing behind.
     fs::create_dir(sandbox.path().join("dir")).expect("it is not there");
     for (options, expected) in [
@@ -78,6 +87,10 @@ fn an_empty_side_gets_no_links_and_no_input_is_overwritten() {
         (
             &["new", "--probabilities", "dir"],
             "cannot write `dir`: it is a directory",
+        ),
+        (
+            &["a.en/new"],
+            "cannot write `a.en/new`: `a.en` is no directory",
         ),
         (
             &["no/new"],

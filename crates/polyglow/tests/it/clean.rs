@@ -623,7 +623,7 @@ fn examples_mark_the_words_that_have_no_link_and_numbers_that_are_linked() {
     let (checked, _) = sandbox.succeed(&check);
     assert!(checked.contains("\n    no partner in the "), "{checked}");
     assert!(
-        checked.contains("clean c.toml --set 'train.max_steps=7' --explain FILE:LINE` says why"),
+        checked.contains("clean c.toml --set train.max_steps=7 --explain FILE:LINE` says why"),
         "{checked}"
     );
 }
@@ -794,10 +794,12 @@ fn the_best_pairs_by_the_scores_of_a_file_or_a_model_stay() {
         error.contains("`odd` line 2: `two` is no number"),
         "{error}"
     );
-    // Like any file that cannot be read.
     let command = [&text[..], &["--scores", "missing", "--dry-run"]].concat();
     let error = sandbox.fail(1, &command);
-    assert!(error.contains("missing"), "{error}");
+    assert!(
+        error.contains("`--scores`: there is no file `missing`") && !error.contains("looking at"),
+        "{error}"
+    );
     let error = fail(&[]);
     assert!(
         error.contains("add `--scores FILE` or `--score RUN`"),
@@ -1251,11 +1253,27 @@ fn a_config_names_the_scores_by_which_its_trainings_and_the_command_remove_pairs
     assert!(printed.starts_with("2 of 9 pairs stay"), "{printed}");
     let (printed, _) = sandbox.succeed(&["clean", "c.toml", "--dry-run", "--keep", "0.75"]);
     assert!(printed.starts_with("3 of 9 pairs stay"), "{printed}");
+    // Options take the place of the config's settings.
+    write(&sandbox, "equal", &"1\n".repeat(9));
+    let command = ["clean", "c.toml", "--scores", "equal", "--without", "rules"];
+    let (_, said) = sandbox.succeed(&[&command[..], &["--out", "out"]].concat());
+    assert!(said.contains("`--keep 0.5` keeps"), "{said}");
+    let report = fs::read_to_string(sandbox.path().join("out/report.json")).expect("it is there");
+    let report: Value = serde_json::from_str(&report).expect("it is JSON");
+    assert_eq!(report["files"], serde_json::json!(["text.en", "text.de"]));
+    assert_eq!(report["without"], serde_json::json!(["rules"]));
+    assert_eq!(report["lowest_score"], 1.0);
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    let page = fs::read_to_string(sandbox.path().join("out/report.html")).expect("it is there");
+    assert!(
+        page.contains("Left out: rules. The lowest score that stays is 1."),
+        "{page}"
+    );
     // Other scores are another text.
     write(&sandbox, "scores", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
     let more = [&train[..], &["--set", "train.max_steps=2"]].concat();
     let message = sandbox.fail(2, &more);
-    assert!(message.contains("text"), "{message}");
+    assert!(message.contains("`scores`"), "{message}");
     write(&sandbox, "scores", "1\n2\n");
     let other = ["train", "c.toml", "--run", "other"];
     let message = sandbox.fail(1, &other);
@@ -1269,7 +1287,7 @@ fn a_config_names_the_scores_by_which_its_trainings_and_the_command_remove_pairs
             "`scores` and `keep` go together",
         ),
         ("data.clean.keep=0", "`data.clean.keep` must be more than 0"),
-        ("data.clean.kept=1", "`keep`"),
+        ("data.clean.kept=1", "did you mean `keep`"),
         ("data.clean=some", "true, false, or a table"),
         ("data.clean_without=[]", "`data.clean.without`"),
         ("clean.keep=0.5", "`clean` belongs to the section `[data]`"),

@@ -54,6 +54,10 @@ const ELEMENTS: [&str; 46] = [
     "html",
     "head",
 ];
+/// The attributes of these elements that have no value.
+const WITHOUT_VALUE: [&str; 7] = [
+    "async", "compact", "defer", "hidden", "noshade", "nowrap", "reversed",
+];
 /// The longest tag that is looked for, in bytes: `<` without an end does not search a whole book.
 const LONGEST_TAG: usize = 2000;
 /// The longest entity, in bytes without `&` and `;`.
@@ -116,9 +120,22 @@ fn tag_len(text: &str) -> Option<usize> {
     let is_known = ELEMENTS
         .iter()
         .any(|element| element.eq_ignore_ascii_case(name));
-    // `a <b and c> d` has none: an attribute of these elements has a value.
-    let is_tag = is_known && (attributes.is_empty() || attributes.contains('='));
+    // `a<b and c>d` has none.
+    let is_tag = is_known && (attributes.is_empty() || begin_with_attribute(attributes));
     is_tag.then_some(end + 1)
+}
+
+/// Returns whether the text behind the name of an element begins with an attribute: a name with a
+/// value, or one that has none.
+fn begin_with_attribute(text: &str) -> bool {
+    let is_in_name = |next: char| next.is_ascii_alphanumeric() || "-_:".contains(next);
+    let end = text.find(|next| !is_in_name(next)).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let has_value = !name.is_empty() && rest.trim_start().starts_with('=');
+    has_value
+        || WITHOUT_VALUE
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Returns whether a text has an entity: `&name;`, `&#39;` or `&#x27;`.

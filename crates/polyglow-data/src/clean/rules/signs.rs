@@ -63,17 +63,15 @@ fn is_mark(character: char) -> bool {
 /// or at the beginning of a word. Addresses have question marks of their own. Where a translation
 /// asks, too, the blank behind a question may be missing (`What?No way!`).
 pub(super) fn has_lost_characters(text: &str, translation: &str) -> bool {
+    if text.contains('\u{fffd}') {
+        return true;
+    }
     let is_asked = translation.contains(QUESTION_MARKS);
     outside_urls(text).into_iter().any(|part| {
-        let mut before = None;
-        part.char_indices().any(|(place, character)| {
-            let is_lost = match character {
-                '\u{fffd}' => true,
-                '?' => is_lost_letter(before, &part[place + 1..], is_asked),
-                _ => false,
-            };
-            before = Some(character);
-            is_lost
+        let mut marks = part.match_indices('?');
+        marks.any(|(start, mark)| {
+            let before = part[..start].chars().next_back();
+            is_lost_letter(before, &part[start + mark.len()..], is_asked)
         })
     })
 }
@@ -118,7 +116,7 @@ pub(super) fn has_question_mark_within(text: &str, translation: &str) -> bool {
         return false;
     }
     outside_urls(text).into_iter().any(|part| {
-        let mut behind = part.match_indices('?').map(|(place, _)| &part[place + 1..]);
+        let mut behind = part.match_indices('?').map(|(start, _)| &part[start + 1..]);
         behind.any(|behind| {
             let is_before_end = behind.starts_with(['.', ',']) && !behind.starts_with("..");
             let is_before_lowercase = behind

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Corpus;
+use super::{Corpus, SCORES};
 use crate::clean::cleaning::Cleaning;
 use crate::clean::filtered::Filtered;
 use crate::clean::report::CleanReport;
@@ -67,7 +67,7 @@ impl CleanText {
         } = &self.settings;
         let mut made = Cleaning::of(&self.corpus, &self.held_out, without, &mut |_, _| ())?;
         if let (Some(path), Some(keep)) = (scores, keep) {
-            let scores = read_pair_scores(path, made.num_pairs())?;
+            let scores = read_pair_scores(SCORES, path, made.num_pairs())?;
             made.keep_best(&scores, *keep, without);
         }
         self.filtered(&made).report().check_not_empty()?;

@@ -77,7 +77,7 @@ pub(super) fn parallel_source(
 /// # Errors
 /// [`DataError::MissingFile`] if there is none; [`DataError::NoFile`] if there is something else.
 /// The error names `key`, a key of the configuration.
-pub(super) fn existing(key: &str, path: &Path) -> Result<PathBuf, DataError> {
+pub(in crate::text) fn existing(key: &str, path: &Path) -> Result<PathBuf, DataError> {
     if let Some(file) = plain_or_compressed(path) {
         return Ok(file);
     }

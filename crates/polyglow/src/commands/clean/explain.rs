@@ -251,8 +251,8 @@ fn write_numbers(
         }
     }
     let Pair { src, tgt } = &explanation.cleaned.pair;
-    let tgt_ranges = ranges_of(tgt, tgt_numbers);
-    for (from, src_range) in ranges_of(src, src_numbers) {
+    let tgt_ranges = ranges_of_numbers(tgt, tgt_numbers);
+    for (from, src_range) in ranges_of_numbers(src, src_numbers) {
         for (to, tgt_range) in &tgt_ranges {
             if are_linked(&src_range, tgt_range, links) {
                 writeln!(out, "  {from} is linked to {to}")?;
@@ -263,7 +263,7 @@ fn write_numbers(
 }
 
 /// Returns where some of the numbers of a text stand.
-fn ranges_of(text: &str, numbers: &[String]) -> Vec<(String, Range<usize>)> {
+fn ranges_of_numbers(text: &str, numbers: &[String]) -> Vec<(String, Range<usize>)> {
     let mut ranges = number_ranges(text);
     ranges.retain(|(number, _)| numbers.contains(number));
     ranges

@@ -9,7 +9,7 @@ use polyglow_data::clean::findings::{Place, escaped};
 use polyglow_data::clean::reasons::reasons;
 use polyglow_data::clean::report::CleanReport;
 use polyglow_data::config::FilterGroup;
-use polyglow_data::corpus::{Corpus, Part};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Reason;
 use polyglow_data::pair::Pair;
 use polyglow_data::raw_bytes::without_raw_bytes;
@@ -66,7 +66,10 @@ fn write(
     mut output: Option<&mut CleanFiles>,
 ) -> anyhow::Result<Report> {
     let mut counts = filtered.report();
-    counts.files = train.parts().iter().map(Part::name).collect();
+    counts.files = train
+        .pair_files()
+        .map(|path| path.display().to_string())
+        .collect();
     let mut samples = Samples::default();
     let mut indices = 0..;
     for part in train.parts() {

@@ -34,10 +34,21 @@ pub(super) struct Scoring<'a> {
 
 /// Where scores come from.
 pub(super) enum ScoreSource<'a> {
-    /// A file with a score for each line of the text.
-    File(&'a Path),
+    /// A file with a score for each line of the text, with the option or the key that names it.
+    File { key: &'static str, path: &'a Path },
     /// A run whose model scores.
     Run(&'a Path),
+}
+
+impl<'a> ScoreSource<'a> {
+    /// Names a file of scores, by an option or a key.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub(super) fn file(key: &'static str, path: &'a Path) -> anyhow::Result<Self> {
+        Corpus::open_text(key, path)?;
+        Ok(Self::File { key, path })
+    }
 }
 
 impl Scoring<'_> {
@@ -47,8 +58,8 @@ impl Scoring<'_> {
     /// The file of scores or the run of the model cannot be read.
     pub(super) fn identity(&self) -> anyhow::Result<String> {
         let decided_by = match self.source {
-            ScoreSource::File(path) => {
-                sha256(&Corpus::open_text("--scores", path)?.hashes()?.whole)
+            ScoreSource::File { key, path } => {
+                sha256(&Corpus::open_text(key, path)?.hashes()?.whole)
             }
             ScoreSource::Run(run) => {
                 let (checkpoint, _) = RunDirectory::existing(run)?.weights(CHECKPOINT)?;
@@ -65,9 +76,9 @@ impl Scoring<'_> {
     /// read.
     pub(super) fn scores(&self, text: &Pairs, filtered: &Filtered) -> anyhow::Result<Vec<f32>> {
         match self.source {
-            ScoreSource::File(path) => {
+            ScoreSource::File { key, path } => {
                 let num_pairs = filtered.report().pairs;
-                read_pair_scores(path, num_pairs).map_err(|error| match error {
+                read_pair_scores(key, path, num_pairs).map_err(|error| match error {
                     DataError::PairScore { .. } | DataError::PairScoreCount { .. } => usage(error),
                     other => other.into(),
                 })
