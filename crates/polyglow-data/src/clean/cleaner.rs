@@ -200,20 +200,13 @@ fn hash_pair([src, tgt]: &[String; 2]) -> u128 {
 mod tests {
     use super::*;
 
-    fn pair(src: &str, tgt: &str) -> Pair {
-        Pair {
-            src: src.to_owned(),
-            tgt: tgt.to_owned(),
-        }
-    }
-
     fn cleaner() -> Cleaner {
         let text = ["Der Bär schläft .", "Größe und Café , naïf"];
         Cleaner::new([SideProfile::learn(text), SideProfile::learn(text)])
     }
 
     fn removed(cleaner: &mut Cleaner, src: &str, tgt: &str) -> Option<&'static str> {
-        let inspected = cleaner.inspect(&pair(src, tgt));
+        let inspected = cleaner.inspect(&Pair::new(src, tgt));
         let index = cleaner.seen.len() as u64 + cleaner.duplicates.len() as u64;
         let reasons = cleaner.admit(index, &inspected);
         reasons.first().map(|reason| reason.key)
@@ -222,7 +215,7 @@ mod tests {
     #[test]
     fn duplicates_templates_and_test_sentences_are_removed() {
         let mut cleaner = cleaner();
-        cleaner.add_held_out(&pair("The end.", "Das Ende."));
+        cleaner.add_held_out(&Pair::new("The end.", "Das Ende."));
         let template = Some("template");
         let [duplicate, test] = [Some("duplicate"), Some("test")];
         for (src, tgt, expected) in [
@@ -242,8 +235,8 @@ mod tests {
     #[test]
     fn a_pair_that_can_be_read_is_repaired_and_stays() {
         let mut cleaner = cleaner();
-        let bear = cleaner.inspect(&pair("The <b>bear</b>", "Der BÃ¤r"));
-        assert_eq!(bear.pair, pair("The bear", "Der Bär"));
+        let bear = cleaner.inspect(&Pair::new("The <b>bear</b>", "Der BÃ¤r"));
+        assert_eq!(bear.pair, Pair::new("The bear", "Der Bär"));
         assert_eq!(
             bear.repairs.names().collect::<Vec<_>>(),
             ["mojibake", "html"]

@@ -185,7 +185,7 @@ impl<'a> Filtered<'a> {
             version: env!("CARGO_PKG_VERSION"),
             without: self.left_out.iter().map(|group| group.name()).collect(),
             lowest_score: self.cleaning.lowest_score.filter(|_| has_scores),
-            pairs: self.cleaning.fates.len() as u64,
+            pairs: self.cleaning.num_pairs(),
             ..CleanReport::default()
         };
         if !self.left_out.contains(&FilterGroup::Meaning) {

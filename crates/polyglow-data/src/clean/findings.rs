@@ -246,25 +246,18 @@ pub(crate) fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn pair(src: &str, tgt: &str) -> Pair {
-        Pair {
-            src: src.to_owned(),
-            tgt: tgt.to_owned(),
-        }
-    }
-
     #[test]
     fn the_first_examples_are_kept_with_their_lines_and_all_are_counted() {
         let mut collector = Collector::new(Languages::default());
         for line in 1..=5 {
-            collector.see(Place { file: "a.en", line }, &pair("a &amp; b", "c"));
+            collector.see(Place { file: "a.en", line }, &Pair::new("a &amp; b", "c"));
         }
         collector.see(
             Place {
                 file: "a.en",
                 line: 6,
             },
-            &pair("same", "same"),
+            &Pair::new("same", "same"),
         );
         let findings = collector.findings(SplitText {
             split: "train",

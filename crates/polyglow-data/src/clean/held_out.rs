@@ -142,26 +142,19 @@ fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
 mod tests {
     use super::*;
 
-    fn pair(src: &str, tgt: &str) -> Pair {
-        Pair {
-            src: src.to_owned(),
-            tgt: tgt.to_owned(),
-        }
-    }
-
     #[test]
     fn sentences_and_what_differs_little_from_them_are_found() {
         let mut held_out = HeldOut::default();
-        held_out.add(&pair(
+        held_out.add(&Pair::new(
             "The old man fishes every morning.",
             "Der alte Mann fischt jeden Morgen.",
         ));
-        held_out.add(&pair("Thanks!", "Danke!"));
-        held_out.add(&pair("...", "!"));
+        held_out.add(&Pair::new("Thanks!", "Danke!"));
+        held_out.add(&Pair::new("...", "!"));
         let key = |src: &str, tgt: &str| {
             let forms = [normal_form(src), normal_form(tgt)];
             held_out
-                .find(&pair(src, tgt), &forms)
+                .find(&Pair::new(src, tgt), &forms)
                 .map(|(reason, found)| (reason.key, found.src.as_str()))
         };
         let fisher = "The old man fishes every morning.";

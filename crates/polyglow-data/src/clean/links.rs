@@ -44,17 +44,20 @@ pub(super) struct LinkSample(Vec<[String; 2]>);
 impl LinkSample {
     /// Chooses some of the pairs of a text at random.
     pub(super) fn choose(text: &[Sampled]) -> Self {
-        let words: Vec<PairWords> = text
+        // The words of all pairs at a time would take much memory.
+        let (candidates, cells): (Vec<&Pair>, Vec<usize>) = text
             .par_iter()
-            .map(|sampled| PairWords::new(&sampled.pair))
-            .filter(PairWords::can_be_aligned)
-            .collect();
-        let cells: Vec<usize> = words.iter().map(PairWords::num_cells).collect();
+            .filter_map(|sampled| {
+                let words = PairWords::new(&sampled.pair);
+                let cells = words.num_cells();
+                words.can_be_aligned().then_some((&sampled.pair, cells))
+            })
+            .unzip();
         let chosen = choose_within(MOST_CELLS, &cells, KEY);
         Self(
             chosen
                 .into_iter()
-                .map(|index| words[index].joined())
+                .map(|index| PairWords::new(candidates[index]).joined())
                 .collect(),
         )
     }
@@ -164,13 +167,6 @@ fn unlinked(words: Vec<Range<usize>>, are_linked: &[bool]) -> Vec<Range<usize>> 
 mod tests {
     use super::*;
 
-    fn pair(src: &str, tgt: &str) -> Pair {
-        Pair {
-            src: src.to_owned(),
-            tgt: tgt.to_owned(),
-        }
-    }
-
     /// A text of four nouns and four verbs, with a page on one line and a pair with an empty side.
     fn text() -> Vec<Sampled> {
         let nouns = [
@@ -186,14 +182,14 @@ mod tests {
             ("sings", "singt"),
         ];
         let mut pairs = vec![
-            pair(&"page ".repeat(200), &"Seite ".repeat(200)),
-            pair("The dog.", "..."),
+            Pair::new("page ".repeat(200), "Seite ".repeat(200)),
+            Pair::new("The dog.", "..."),
         ];
         for (noun, tgt_noun) in nouns {
             for (verb, tgt_verb) in verbs {
-                pairs.push(pair(
-                    &format!("The {noun} {verb}."),
-                    &format!("Der {tgt_noun} {tgt_verb}."),
+                pairs.push(Pair::new(
+                    format!("The {noun} {verb}."),
+                    format!("Der {tgt_noun} {tgt_verb}."),
                 ));
             }
         }
@@ -217,8 +213,8 @@ mod tests {
     #[test]
     fn words_that_nothing_translates_have_no_link() {
         let pairs = [
-            pair("The dog sleeps.", "Der Hund schläft, der Bär singt!"),
-            pair("The cat eats.", "Der Kater isst."),
+            Pair::new("The dog sleeps.", "Der Hund schläft, der Bär singt!"),
+            Pair::new("The cat eats.", "Der Kater isst."),
         ];
         let [joined, right] = &link(&pairs)[..] else {
             panic!("each pair has its links");
@@ -239,10 +235,10 @@ mod tests {
 
     #[test]
     fn what_is_not_aligned_has_neither_links_nor_unlinked_words() {
-        let page = pair("dog", &"Hund ".repeat(MAX_WORDS + 1));
-        let long = pair(&"dog ".repeat(100), &"Hund ".repeat(100));
-        let empty = pair("The dog sleeps.", "...");
-        let all = link(&[page, long, empty, pair("The cat.", "Der Kater.")]);
+        let page = Pair::new("dog", "Hund ".repeat(MAX_WORDS + 1));
+        let long = Pair::new("dog ".repeat(100), "Hund ".repeat(100));
+        let empty = Pair::new("The dog sleeps.", "...");
+        let all = link(&[page, long, empty, Pair::new("The cat.", "Der Kater.")]);
         assert_eq!(
             all[..3],
             [const {

@@ -1,6 +1,6 @@
 //! Parallel text: files or a generated corpus become a stream of sentence pairs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::clean::report::CleanReport;
@@ -18,6 +18,7 @@ mod captions;
 mod cleaned;
 mod cut;
 mod files;
+mod hashes;
 mod images;
 mod labeled;
 mod learned;
@@ -33,14 +34,13 @@ pub(in crate::text) use files::existing;
 pub use files::has_both_sides;
 use files::{alignment_file, parallel_source, plain_or_compressed, with_ending};
 pub(crate) use files::{compressed_names, is_tsv};
+pub use hashes::{CLEAN_VERSION, CorpusHashes};
 pub use images::{read_image, read_images};
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
-use part::{Alignments, Source, TextHasher};
+use part::{Alignments, Source};
 pub use sample::Sample;
 
-/// The version of what `data.clean` does: ids that were made by another one are made again.
-pub const CLEAN_VERSION: u32 = 10;
 /// The key of the config that names a file of scores.
 pub const SCORES: &str = "data.clean.scores";
 
@@ -77,17 +77,6 @@ pub struct Corpus {
     seed: Option<u64>,
     /// The text that its parts are cleaned with, if they are.
     clean: Option<Arc<CleanText>>,
-}
-
-/// SHA-256 hashes of a corpus.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CorpusHashes {
-    /// The hash of the text of all parts together.
-    pub whole: [u8; 32],
-    /// The hash of the bytes of each file of text, in the order of the parts.
-    pub files: Vec<(PathBuf, [u8; 32])>,
-    /// The hash of the bytes of each image that has captions.
-    pub images: Vec<(PathBuf, [u8; 32])>,
 }
 
 impl Corpus {
@@ -354,67 +343,6 @@ impl Corpus {
     /// Returns the files that parallel text is read from, without reading them.
     pub fn pair_files(&self) -> impl Iterator<Item = &Path> {
         self.parts.iter().flat_map(Part::pair_files)
-    }
-
-    /// Returns the SHA-256 hash of the text of every part, but not of the weights. Images with
-    /// captions count by their sizes.
-    ///
-    /// # Errors
-    /// [`DataError::Io`] if a file cannot be read.
-    pub fn content_hash(&self) -> Result<[u8; 32], DataError> {
-        Ok(self.hash_text()?.finish().0)
-    }
-
-    /// Returns the hash of [`Self::content_hash`], and one of each file and image, by which the
-    /// caller sees which of them has changed.
-    ///
-    /// # Errors
-    /// As [`Self::content_hash`].
-    pub fn hashes(&self) -> Result<CorpusHashes, DataError> {
-        let (whole, files) = self.hash_text()?.finish();
-        let mut images = Vec::new();
-        for part in &self.parts {
-            images.extend(part.image_hashes()?);
-        }
-        Ok(CorpusHashes {
-            whole,
-            files,
-            images,
-        })
-    }
-
-    /// Hashes everything that decides which text is read, and the text.
-    fn hash_text(&self) -> Result<TextHasher, DataError> {
-        let mut hasher = TextHasher::default();
-        match (self.max_examples, self.seed) {
-            (None, _) => {}
-            (Some(count), None) => hasher.update(format!("the first {count}")),
-            (Some(count), Some(seed)) => hasher.update(format!("{count} drawn by the seed {seed}")),
-        }
-        for part in &self.parts {
-            part.hash(&mut hasher)?;
-        }
-        if let Some(text) = &self.clean {
-            hasher.update(format!("cleaned, version {CLEAN_VERSION}"));
-            let CleanConfig {
-                without,
-                scores,
-                keep,
-            } = text.settings();
-            for group in without {
-                hasher.update(format!("without {}", group.name()));
-            }
-            if let (Some(path), Some(keep)) = (scores, keep) {
-                hasher.update(format!("the best {keep} by the scores"));
-                for part in Self::open_text(SCORES, path)?.parts() {
-                    part.hash(&mut hasher)?;
-                }
-            }
-            for part in text.held_out().iter().flat_map(Self::parts) {
-                part.hash(&mut hasher)?;
-            }
-        }
-        Ok(hasher)
     }
 }
 

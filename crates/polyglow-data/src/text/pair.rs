@@ -13,6 +13,16 @@ pub struct Pair {
     pub tgt: String,
 }
 
+impl Pair {
+    /// Makes a pair of two sentences.
+    pub fn new(src: impl Into<String>, tgt: impl Into<String>) -> Self {
+        Self {
+            src: src.into(),
+            tgt: tgt.into(),
+        }
+    }
+}
+
 /// Returns each different source of some pairs, in the order in which they first occur, with the
 /// indices of its targets. For captions these are the images, each with all its captions.
 pub fn by_source(pairs: &[Pair]) -> Vec<(&str, Vec<usize>)> {

@@ -316,19 +316,16 @@ fn write_links(
         }
         io::Result::Ok(())
     };
-    let paths = [Some(&args.out), args.probabilities.as_ref()];
-    let paths: Vec<String> = paths
-        .into_iter()
-        .flatten()
-        .map(|path| format!("`{}`", path.display()))
-        .collect();
-    let written = match &args.probabilities {
-        None => file::write_with(&args.out, |out| write(out, None)),
-        Some(path) => file::write_with(&args.out, |out| {
-            file::write_with(path, |probabilities| write(out, Some(probabilities)))
-        }),
+    let out = args.out.display();
+    let Some(path) = &args.probabilities else {
+        file::write_with(&args.out, |out| write(out, None))
+            .with_context(|| format!("cannot write `{out}`"))?;
+        return Ok(summary);
     };
-    written.with_context(|| format!("cannot write {}", paths.join(" or ")))?;
+    let written = file::write_with(&args.out, |out| {
+        file::write_with(path, |probabilities| write(out, Some(probabilities)))
+    });
+    written.with_context(|| format!("cannot write `{out}` or `{}`", path.display()))?;
     Ok(summary)
 }
 

@@ -591,6 +591,7 @@ fn examples_mark_the_words_that_have_no_link_and_numbers_that_are_linked() {
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
     let (printed, _) = sandbox.succeed(&command);
     let explained: Vec<&str> = printed.split("spoiled.en:").skip(1).collect();
+    assert_eq!((joined.len(), explained.len()), (20, 22), "{printed}");
     let [mut right, mut wrong, mut missed] = [0; 3];
     for (line, explained) in joined.iter().zip(&explained) {
         let target = german.lines().nth(*line).expect("it is there");

@@ -66,6 +66,9 @@ pub(super) fn has_lost_characters(text: &str, translation: &str) -> bool {
     if text.contains('\u{fffd}') {
         return true;
     }
+    if !text.contains('?') {
+        return false;
+    }
     let is_asked = translation.contains(QUESTION_MARKS);
     outside_urls(text).into_iter().any(|part| {
         let mut marks = part.match_indices('?');

@@ -171,10 +171,7 @@ impl Samples {
             .iter()
             .map(|(key, position)| {
                 let RemovedPair { src, tgt, .. } = &self.removed[key][*position];
-                Pair {
-                    src: src.clone(),
-                    tgt: tgt.clone(),
-                }
+                Pair::new(src, tgt)
             })
             .collect();
         let links = filtered.link(&pairs.iter().collect::<Vec<_>>());

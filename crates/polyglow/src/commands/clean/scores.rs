@@ -77,7 +77,7 @@ impl Scoring<'_> {
     pub(super) fn scores(&self, text: &Pairs, filtered: &Filtered) -> anyhow::Result<Vec<f32>> {
         match self.source {
             ScoreSource::File { key, path } => {
-                let num_pairs = filtered.report().pairs;
+                let num_pairs = filtered.cleaning().num_pairs();
                 read_pair_scores(key, path, num_pairs).map_err(|error| match error {
                     DataError::PairScore { .. } | DataError::PairScoreCount { .. } => usage(error),
                     other => other.into(),
@@ -117,7 +117,7 @@ fn compute(run: &Path, text: &Pairs, filtered: &Filtered) -> anyhow::Result<Vec<
     let models = model.load(&plan)?;
     check_translates(&models)?;
     let runner = runner(models, &plan)?;
-    let num_pairs = filtered.report().pairs;
+    let num_pairs = filtered.cleaning().num_pairs();
     let mut scores = vec![f32::NAN; num_pairs as usize];
     let mut activity = Activity::new();
     let pace = Pace::from(0);
